@@ -26,6 +26,8 @@ TESTTIME ?= 20m
 TIMES ?= 5
 REV ?= HEAD
 BENCHFLAGS ?=
+EXPERIMENT ?= overhead
+RESULTS ?= bin/results
 KEEP ?=
 
 # A long test is called TestLong... and lives in a file ..._long_test.go, which begins
@@ -152,8 +154,9 @@ demo: install build ## run server and agents in a lab for SECONDS (15); KEEP=1 l
 	bin/pillion-agent lab demo --seconds $(SECONDS) $(if $(KEEP),--keep)
 
 .PHONY: first-delay
-first-delay: install build ## measure the time from zero to the first live delay in a lab, five times
-	go run ./bench/first-delay --bin bin
+first-delay: install build ## measure the time from zero to the first live delay in a lab, twelve times
+	go build -o bin/ ./bench/first-delay
+	.ci/experiment $(RESULTS) bench/first-delay.yaml
 
 .PHONY: campaign
 campaign: install build ## let random faults happen to a server and agents for SECONDS (1800), and check that each acknowledged row is stored once; SEED=n repeats one
@@ -165,8 +168,19 @@ install-bench: ## also install what the benchmarks compare Pillion with (softflo
 	@.ci/install bench
 
 .PHONY: bench
-bench: install build ## measure the overhead, beside other programs as far as installed; BENCHFLAGS="--quick --only udp6-56" or --help
-	go run ./bench/overhead --agent bin/pillion-agent $(BENCHFLAGS)
+bench: install build ## measure the overhead (20 minutes), or EXPERIMENT=overhead-peers and others (bench/*.yaml); QUICK=1 proves that it runs
+	go build -o bin/ ./bench/overhead
+	.ci/experiment $(RESULTS) $(EXPERIMENT:%=bench/%.yaml)
+
+.PHONY: paper-s1
+paper-s1: install build ## repeat the experiments of pezaros-2011, in-line IPv6 measurement (2 hours; QUICK=1: 10 minutes)
+	go build -o bin/ ./bench/overhead
+	.ci/experiment --paper pezaros-2011 $(RESULTS) bench/paper/s1/*.yaml
+
+.PHONY: paper-s2
+paper-s2: install build ## repeat the experiments of hamilton-2012, the service infrastructure (1 hour; QUICK=1: 3 minutes)
+	go build -o bin/ ./bench/overhead
+	.ci/experiment --paper hamilton-2012 $(RESULTS) bench/paper/s2/*.yaml
 
 .PHONY: bench-service
 bench-service: install build ## measure ingest, 500 agents, and a query over 100 million rows (12 minutes)

@@ -4,115 +4,116 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"time"
 )
 
-// bench runs arms on the testbed.
+// bench is a testbed with the options of a run.
 type bench struct {
-	settings settings
-	testbed  *testbed
-	iperf    *process // iperf3's server, if any cell needs it
-	maps     []mapMemory
+	settings
+	testbed *testbed
 }
 
-// newBench builds the testbed and starts what the cells need.
-func newBench(ctx context.Context, s settings, cells []cell) (*bench, error) {
-	t, err := buildTestbed()
+func newBench(s settings) (*bench, error) {
+	t, err := buildTestbed(s.mtu)
 	if err != nil {
 		return nil, err
 	}
 	b := &bench{settings: s, testbed: t}
-	for _, c := range cells {
-		if b.iperf != nil || !c.traffic.isStream() {
-			continue
-		}
-		if b.iperf, err = startIperfServer(ctx, t); err != nil {
-			return nil, errors.Join(err, b.Close())
+	if s.traffic.tcp == segmented {
+		if err := t.segment(); err != nil {
+			return nil, errors.Join(err, t.Close())
 		}
 	}
 	return b, nil
 }
 
-// Close stops what newBench started.
-func (b *bench) Close() error {
-	var err error
-	if b.iperf != nil {
-		_, err = b.iperf.stop()
-	}
-	return errors.Join(err, b.testbed.Close())
-}
+// Close removes the testbed.
+func (b *bench) Close() error { return b.testbed.Close() }
 
-// run starts the treatment of an arm, sends the traffic of a cell, and stops the treatment.
-func (b *bench) run(ctx context.Context, a arm, c cell) (trial, error) {
+// treated calls what is to be measured while a treatment is in effect.
+func (b *bench) treated(ctx context.Context, t treatment, measure func(running) error) (account, error) {
 	if err := checkBare(b.testbed); err != nil {
-		return trial{}, err
+		return account{}, err
 	}
-	if err := b.testbed.segment(c.traffic.tcp == segmented); err != nil {
-		return trial{}, err
+	effect, err := t.start(ctx, b.testbed)
+	if err != nil {
+		return account{}, err
 	}
-	if c.programs {
-		return b.runCounted(ctx, a, c)
+	err = measure(effect)
+	a, stopErr := effect.stop()
+	if err != nil {
+		return a, errors.Join(err, stopErr)
 	}
-	return b.runTreated(ctx, a, c, func(*trial) error { return nil })
+	return a, stopErr
 }
 
-// runTreated calls look after the traffic, while the treatment is still in effect.
-func (b *bench) runTreated(ctx context.Context, a arm, c cell, look func(r *trial) error) (trial, error) {
-	r := trial{Arm: a.name}
-	effect, err := a.start(b.settings).start(ctx, b.testbed)
-	if err != nil {
-		return r, err
-	}
-	begin, cpu := time.Now(), effect.cpuTime()
-	r.sample, err = b.send(ctx, c.traffic)
-	r.Beside = float64(effect.cpuTime()-cpu) / float64(time.Since(begin))
-	if err == nil {
-		err = look(&r)
-	}
-	var stopErr error
-	if r.account, stopErr = effect.stop(); stopErr != nil {
-		return r, errors.Join(stopErr, err)
+// cpuResult is a run of the measure cpu.
+type cpuResult struct {
+	Arm     string `json:"arm"`
+	Traffic string `json:"traffic"`
+	// Unit is that of Rate: packets, bits or transactions for each second of CPU time of
+	// the threads that carry them, at both ends.
+	Unit string  `json:"unit"`
+	Rate float64 `json:"rate"`
+	// RateByClock is the same for each second: it includes whatever else the machine did.
+	RateByClock float64 `json:"rate_by_clock"`
+	// MbitPerS is the payload's rate by the clock.
+	MbitPerS float64 `json:"mbit_per_s"`
+	// Packets were sent, and Delivered arrived as they were sent; of TCP, bytes.
+	Packets   int `json:"packets"`
+	Delivered int `json:"delivered"`
+	account
+	// MarkedShare is of the packets that the sampling selects; warm-up makes it exceed 1 a
+	// little. It is 1 where nothing is to be marked, or the number of packets is not known.
+	MarkedShare float64 `json:"marked_share"`
+	// Beside is the CPU time of the treatment's processes over the elapsed time, in cores.
+	// No rate includes it.
+	Beside float64 `json:"beside"`
+}
+
+// measureCPU measures the rate of a thread that carries packets from one end to the other.
+func measureCPU(ctx context.Context, b *bench) (any, error) {
+	r := cpuResult{Arm: b.arm.String(), Traffic: b.traffic.String(), Unit: b.traffic.unit(), MarkedShare: 1}
+	var err error
+	r.account, err = b.treated(ctx, b.arm.treatment(b.settings), func(effect running) error {
+		begin, cpu := time.Now(), effect.cpuTime()
+		s, err := b.send(ctx)
+		r.Beside = float64(effect.cpuTime()-cpu) / float64(time.Since(begin))
+		r.Rate, r.RateByClock = s.perCPUSecond, s.perSecond
+		r.MbitPerS = s.perSecond * b.traffic.bits() / 1e6
+		r.Packets, r.Delivered = s.sent, s.delivered
+		return err
+	})
+	if b.arm.name == armAgents && b.traffic.isUDP() && r.Packets > 0 {
+		r.MarkedShare = r.Marked * float64(b.arm.every) / float64(r.Packets)
 	}
 	return r, err
 }
 
-// send runs the traffic once. A run with lost packets is invalid: the pair itself loses
-// none, and a lost packet costs less.
-func (b *bench) send(ctx context.Context, k traffic) (sample, error) {
-	if k.tcp == requests {
-		r, err := sendRequests(ctx, b.testbed, k.v6, b.settings.Core, seconds(b.settings.UDPSeconds))
-		return sample{Requests: &r}, err
-	}
-	if k.isStream() {
-		r, err := sendTCP(ctx, b.testbed, k.v6, b.affinity(), seconds(b.settings.TCPSeconds))
-		return sample{TCP: &r}, err
-	}
-	r, err := sendUDP(ctx, b.testbed, k.v6, k.payload, b.settings.Core, seconds(b.settings.UDPSeconds))
-	if err == nil && r.Delivered != r.Packets {
-		err = lossError{k, r.Packets, r.Delivered}
-	}
-	return sample{UDP: &r}, err
-}
-
-// lossError says that a run is invalid.
-type lossError struct {
-	traffic         traffic
+// sample is what a run of traffic yields.
+type sample struct {
 	sent, delivered int
+	perCPUSecond    float64
+	perSecond       float64
 }
 
-func (e lossError) Error() string {
-	return fmt.Sprintf("send %s: %d of %d packets arrived as they were sent", e.traffic, e.delivered, e.sent)
-}
-
-// affinity pins iperf3's two ends to one core: then the whole cost of a byte limits the
-// rate, independent of the scheduler. With two cores, runs vary ten times as much.
-func (b *bench) affinity() string {
-	receiver := b.settings.Core
-	if b.settings.TwoCores {
-		receiver = (receiver + 1) % runtime.NumCPU()
+// send runs the traffic once.
+func (b *bench) send(ctx context.Context) (sample, error) {
+	switch {
+	case b.traffic.isUDP():
+		r, err := sendUDP(ctx, b.testbed, b.traffic.v6, b.traffic.payload, b.core, b.length)
+		return sample{r.Packets, r.Delivered, 1e9 / r.CPUNs, 1e9 / r.ClockNs}, err
+	case b.traffic.isStream():
+		return sendStream(ctx, b.testbed, b.traffic.v6, b.core, b.length)
 	}
-	return fmt.Sprintf("%d,%d", b.settings.Core, receiver)
+	return sendRequests(ctx, b.testbed, b.traffic, b.core, b.length)
 }
 
-func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+// mustArrive fails if packets were lost: the pair itself loses none, and one that is lost
+// costs less.
+func mustArrive(k traffic, r udpResult) error {
+	if r.Delivered != r.Packets {
+		return fmt.Errorf("send %s: %d of %d packets arrived as they were sent", k, r.Delivered, r.Packets)
+	}
+	return nil
+}

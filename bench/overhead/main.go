@@ -1,32 +1,29 @@
-// Overhead measures what Pillion costs: the same traffic over a veth pair, without any
-// program, with Pillion at both ends, and with other tools there. These arms run in random
-// order, block by block, and the project's targets are compared with the ratios within the
-// blocks. It uses only the agent's command line, and needs root.
-//
-// Its results (bench/results) are figures of one machine; ratios are more portable than
-// absolute values, and neither applies to links that are slower than a core.
+// Overhead is the load of the experiments on what Pillion costs: one call is one run. It
+// makes two namespaces with a veth pair between them, applies a treatment there (nothing,
+// programs that do nothing, Pillion at both ends, or another tool), sends traffic, removes
+// everything and prints one JSON object. What is compared, how often and in which order is
+// in the experiment files, bench/*.yaml and bench/paper. It needs root.
 package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
-
-	"pillion.dev/bench/machine"
 )
 
 func main() {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := measure(ctx, os.Args[1:])
+	err := measure(ctx, os.Args[1:], os.Stdout)
 	cancel()
 	var wrong usageError
 	switch {
@@ -45,98 +42,130 @@ type usageError string
 
 func (e usageError) Error() string { return string(e) }
 
-func measure(ctx context.Context, arguments []string) (err error) {
-	s, folder, err := parseFlags(arguments)
-	if err != nil {
-		return err
-	}
-	blocks, costs, missing, err := selectArms(s)
+// settings are the options of a run.
+type settings struct {
+	agent   string
+	epping  string
+	arm     arm
+	above   arm
+	traffic traffic
+	length  time.Duration
+	rate    float64 // Mbit/s of a link
+	core    int
+	mtu     int
+	method  string
+}
+
+// measures are what a run can measure.
+var measures = map[string]func(context.Context, *bench) (any, error){
+	"cpu":       measureCPU,
+	"rate":      measureRate,
+	"programs":  measurePrograms,
+	"functions": measureFunctions,
+	"profile":   measureProfile,
+	"bytes":     measureBytes,
+}
+
+func measure(ctx context.Context, arguments []string, output io.Writer) (err error) {
+	s, what, err := parseFlags(arguments)
 	if err != nil {
 		return err
 	}
 	if os.Geteuid() != 0 {
 		return usageError("make network namespaces: not root; run it with sudo")
 	}
-	if _, err := exec.LookPath(s.Agent); err != nil {
-		return usageError(fmt.Sprintf("find agent %s: %v; run 'make build'", s.Agent, err))
+	if err := s.arm.check(s); err != nil {
+		return err
 	}
-	for _, why := range missing {
-		fmt.Fprintf(os.Stderr, "overhead: skip arm %s\n", why)
-	}
-	x := experiment{settings: s, log: slog.New(slog.NewTextHandler(os.Stderr, nil)), now: time.Now}
-	x.design(s.cells(), blocks, costs)
-	r := report{Experiment: "overhead", Date: x.now(), Commit: machine.Commit(), Machine: machine.Describe(), Settings: s,
-		Missing: missing}
-	b, err := newBench(ctx, s, s.cells())
+	b, err := newBench(s)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, b.Close()) }()
-
-	x.runner = b
-	if err := x.measure(ctx); err != nil {
+	result, err := measures[what](ctx, b)
+	if err := errors.Join(err, b.Close()); err != nil {
 		return err
 	}
-	for _, o := range x.outcomes {
-		if len(o.blocks) > 0 {
-			r.add(o)
-		}
-	}
-	r.Maps = b.maps
-	r.Seconds = round3(time.Since(r.Date).Seconds())
-	r.Machine.LoadEnd = machine.Load()
-	fmt.Print(r.markdown())
-	return r.write(folder)
+	return json.NewEncoder(output).Encode(result)
 }
 
-func parseFlags(arguments []string) (s settings, folder string, err error) {
+func parseFlags(arguments []string) (s settings, what string, err error) {
 	flags := flag.NewFlagSet("overhead", flag.ContinueOnError)
-	flags.StringVar(&s.Agent, "agent", "bin/pillion-agent", "the agent to measure")
-	flags.StringVar(&s.Source, "source", "", "further arguments of each pillion-agent source, as '--encoding native,udp'")
-	flags.StringVar(&s.EPPing, "peer-epping", "", "path of the ePPing program; without it that arm is left out")
-	flags.StringVar(&s.Arms, "arms", "", "arms to compare with '"+armNone+"', separated by commas, or all; known arms: "+armNames(arms()))
-	flags.StringVar(&s.Only, "only", "", "only cells whose name has one of these in it, e.g. udp6-56,tcp4")
-	flags.BoolVar(&s.Quick, "quick", false, "a few cells, short runs, 6 blocks, the minimum for a 95 % interval")
-	flags.IntVar(&s.Blocks, "blocks", 9, "blocks a cell")
-	flags.DurationVar(&s.Budget, "budget", 0, "stop before a block that would exceed this time, e.g. 5m")
-	flags.Uint64Var(&s.Seed, "seed", 0, "seed of the order of cells and arms; 0 takes one from the clock")
-	flags.Float64Var(&s.TCPSeconds, "tcp-seconds", 2, "length of a run of a TCP stream, whole seconds")
-	flags.Float64Var(&s.UDPSeconds, "udp-seconds", 0.5, "length of any other run")
-	flags.IntVar(&s.Core, "core", 0, "core of the sender")
-	flags.BoolVar(&s.TwoCores, "two-cores", false, "TCP's receiver on a core of its own")
-	flags.StringVar(&folder, "out", "bench/results", "folder of the results")
+	names := slices.Sorted(func(yield func(string) bool) {
+		for name := range measures {
+			if !yield(name) {
+				return
+			}
+		}
+	})
+	flags.StringVar(&what, "measure", "cpu", "what to measure: "+strings.Join(names, ", "))
+	flags.StringVar(&s.agent, "agent", "bin/pillion-agent", "the agent to measure")
+	flags.StringVar(&s.epping, "epping", "epping", "the ePPing program")
+	armName := flags.String("arm", armNone, "treatment: "+strings.Join(armNames(), ", "))
+	source := flags.String("source", "", "with agents: further arguments of pillion-agent source, such as '--encoding native'")
+	every := flags.Int("every", 1, "with agents: mark one packet in this many")
+	keyed := flags.Bool("authenticated", false, "with agents: authenticate marks")
+	above := flags.Bool("above-open", false, "programs: with --authenticated, time above the same marks without tags")
+	name := flags.String("traffic", "udp6-56", "udpV-BYTES, tcpV, tcpV-segmented or tcpV-requests[-BYTES], where V is 4 or 6 and BYTES the payload")
+	flags.DurationVar(&s.length, "length", 250*time.Millisecond, "of the measured traffic")
+	flags.Float64Var(&s.rate, "rate", 0, "of UDP in Mbit/s on an Ethernet link, with all headers and gaps; 0: as fast as one thread can")
+	flags.IntVar(&s.core, "core", 0, "processor of the sender")
+	flags.IntVar(&s.mtu, "mtu", 1500, "of the pair")
+	flags.StringVar(&s.method, "method", "in-line", "bytes: in-line, active or passive")
 	flags.SetOutput(io.Discard)
 	if err := flags.Parse(arguments); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			flags.SetOutput(os.Stdout)
 			flags.Usage()
-			return s, folder, err
+			return s, what, err
 		}
-		return s, folder, usageError(fmt.Sprintf("read arguments: %v; see --help", err))
+		return s, what, usageError(fmt.Sprintf("read arguments: %v; see --help", err))
 	}
-	if s.Quick {
-		given := map[string]bool{}
-		flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
-		for name, value := range map[string]string{"blocks": "6", "tcp-seconds": "1", "udp-seconds": "0.2"} {
-			if !given[name] {
-				_ = flags.Set(name, value) // cannot fail: the values are constants
-			}
-		}
+	s.traffic, err = parseTraffic(*name)
+	if err != nil {
+		return s, what, usageError(fmt.Sprintf("read arguments: %v", err))
 	}
-	if s.Seed == 0 {
-		s.Seed = uint64(time.Now().UnixNano())
+	s.arm = arm{name: *armName, every: *every, keyed: *keyed, source: strings.Fields(*source)}
+	s.above = arm{name: armEmpty}
+	if *above {
+		s.above = s.arm
+		s.above.keyed = false
 	}
+	return s, what, s.checkFlags(what, flags.Args(), *above)
+}
+
+func (s settings) checkFlags(what string, rest []string, aboveOpen bool) error {
+	var wrong string
 	switch {
-	case flags.NArg() > 0:
-		err = usageError(fmt.Sprintf("read arguments: unexpected %q; see --help", flags.Arg(0)))
-	case s.Blocks < 1 || s.TCPSeconds < 1 || s.UDPSeconds <= 0:
-		err = usageError("read arguments: --blocks and --tcp-seconds must be at least 1, --udp-seconds more than 0")
-	case s.Budget < 0:
-		err = usageError(fmt.Sprintf("read arguments: --budget %v is negative", s.Budget))
-	case len(s.cells()) == 0:
-		err = usageError(fmt.Sprintf("read arguments: no cell has %q in its name; try udp6-56", s.Only))
+	case len(rest) > 0:
+		wrong = fmt.Sprintf("unexpected %q; see --help", rest[0])
+	case measures[what] == nil:
+		wrong = fmt.Sprintf("--measure %q is unknown; see --help", what)
+	case !slices.Contains(armNames(), s.arm.name):
+		wrong = fmt.Sprintf("--arm %q is unknown; there are %s", s.arm.name, strings.Join(armNames(), ", "))
+	case s.arm.name != armAgents && (s.arm.keyed || s.arm.every != 1 || len(s.arm.source) > 0):
+		wrong = fmt.Sprintf("--source, --every and --authenticated need --arm %s", armAgents)
+	case aboveOpen && !s.arm.keyed:
+		wrong = "--above-open needs --authenticated"
+	case s.arm.every < 1:
+		wrong = fmt.Sprintf("--every %d is below 1", s.arm.every)
+	case s.length <= 0:
+		wrong = fmt.Sprintf("--length %v is not more than 0", s.length)
+	case s.rate < 0:
+		wrong = fmt.Sprintf("--rate %g Mbit/s is negative", s.rate)
+	case s.rate > 0 && !s.traffic.isUDP():
+		wrong = "--rate needs UDP"
+	case what == "rate" && s.rate == 0:
+		wrong = "--measure rate needs --rate"
+	case what != "cpu" && !s.traffic.isUDP():
+		wrong = fmt.Sprintf("--measure %s needs UDP", what)
+	case what == "functions" && (s.arm.name != armAgents || !s.traffic.v6):
+		wrong = fmt.Sprintf("--measure functions needs --arm %s and IPv6", armAgents)
+	case what == "bytes" && !slices.Contains(methods, s.method):
+		wrong = fmt.Sprintf("--method %q is unknown; there are %s", s.method, strings.Join(methods, ", "))
+	default:
+		return nil
 	}
-	return s, folder, err
+	return usageError("read arguments: " + wrong)
 }
 
 // run returns the output of a short command.

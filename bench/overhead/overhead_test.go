@@ -2,112 +2,143 @@ package main
 
 import (
 	"encoding/json"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-
-	"pillion.dev/wire"
 )
 
-func TestCells(t *testing.T) {
-	for _, test := range []struct {
-		name     string
-		settings settings
-		cells    int
-	}{
-		{"full", settings{}, 2*3 + 2*3 + 2},
-		{"quick", settings{Quick: true}, 3 + 2},
-		{"one", settings{Only: "udp6-56"}, 1},
-		{"a kind", settings{Only: "udp"}, 6},
-		{"two kinds", settings{Only: "udp4,tcp6"}, 3 + 3},
-		{"programs", settings{Only: "programs"}, 2},
-		{"none", settings{Only: "sctp"}, 0},
+func TestParseFlags(t *testing.T) {
+	for _, test := range []struct{ name, arguments, wrong string }{
+		{"none", "", ""},
+		{"rate", "--measure rate --rate 100", ""},
+		{"unknown flag", "--fast", "-fast"},
+		{"argument", "now", `unexpected "now"`},
+		{"unknown measure", "--measure luck", `"luck" is unknown`},
+		{"unknown arm", "--arm magic", `"magic" is unknown`},
+		{"sampling without agents", "--arm empty --every 10", "--arm agents"},
+		{"sampling of nothing", "--arm agents --every 0", "below 1"},
+		{"tags above open marks without tags", "--arm agents --above-open", "needs --authenticated"},
+		{"no time", "--length 0s", "not more than 0"},
+		{"negative rate", "--rate -1", "-1 Mbit/s is negative"},
+		{"rate without a rate", "--measure rate", "needs --rate"},
+		{"rate of TCP", "--rate 5 --traffic tcp6", "needs UDP"},
+		{"programs with TCP", "--measure programs --traffic tcp4", "needs UDP"},
+		{"functions over IPv4", "--measure functions --arm agents --traffic udp4-56", "IPv6"},
+		{"unknown method", "--measure bytes --method magic", `"magic" is unknown`},
+		{"no traffic", "--traffic sctp", "udp6-56"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			seen := map[string]bool{}
-			for _, c := range test.settings.cells() {
-				seen[c.String()] = true
-			}
-			if plan := test.settings.cells(); len(plan) != test.cells || len(seen) != test.cells {
-				t.Errorf("%d cells, %d of them different, want %d: %v", len(plan), len(seen), test.cells, plan)
+			_, _, err := parseFlags(strings.Fields(test.arguments))
+			if (err == nil) != (test.wrong == "") || err != nil && !strings.Contains(err.Error(), test.wrong) {
+				t.Errorf("error %v, want one with %q", err, test.wrong)
 			}
 		})
 	}
+	s, _, err := parseFlags([]string{"--arm", "agents", "--authenticated", "--above-open", "--source", "--encoding native"})
+	if err != nil || !s.arm.keyed || s.above.keyed || !slices.Equal(s.above.source, []string{"--encoding", "native"}) {
+		t.Errorf("got %+v, %v, want the same marks without tags to compare with", s, err)
+	}
 }
 
-func TestSelectArms(t *testing.T) {
-	path := t.TempDir()
-	for _, name := range []string{"tcpdump", "epping"} {
-		if err := os.WriteFile(filepath.Join(path, name), []byte("#!/bin/sh\n"), 0o755); err != nil {
-			t.Fatal(err)
+func TestParseTraffic(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		want traffic
+	}{
+		{"udp6-56", traffic{true, 56, datagrams}},
+		{"udp4-1400", traffic{false, 1400, datagrams}},
+		{"tcp6", traffic{true, 0, bulk}},
+		{"tcp4-segmented", traffic{false, 0, segmented}},
+		{"tcp4-requests-512", traffic{false, 512, requests}},
+	} {
+		if got, err := parseTraffic(test.name); err != nil || got != test.want || got.String() != test.name {
+			t.Errorf("%s: got %+v, %v", test.name, got, err)
 		}
 	}
+	for _, name := range []string{"", "udp", "udp6", "udp5-56", "udp6-0", "udp6-x", "udp6-1-2", "udp6--1", "tcp6-fast", "tcp6-requests-", "tcp6-requests-1-2", "sctp6", "udp6-99999", "4-56"} {
+		k, err := parseTraffic(name)
+		if name == "tcp6-requests-" && err == nil { // the default size
+			continue
+		}
+		if err == nil || !strings.Contains(err.Error(), "examples are") {
+			t.Errorf("%q: got %+v, %v", name, k, err)
+		}
+	}
+}
+
+func TestCheckArm(t *testing.T) {
+	path := t.TempDir()
+	if err := os.WriteFile(filepath.Join(path, "tcpdump"), []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	t.Setenv("PATH", path)
-	var encodings string
-	for _, e := range wire.Encodings() {
-		encodings += " agents-" + e.String()
-	}
-	for _, test := range []struct{ name, arms, epping, blocks, costs, missing, wrong string }{
-		{"default", "", "", "none none-again empty agents agents-stamp-all agents-authenticated agents-stamp-all-authenticated agents-sparse tcpdump",
-			"empty agents agents-stamp-all agents-authenticated agents-stamp-all-authenticated agents-sparse" + encodings, "softflowd epping", ""},
-		{"with ePPing", "", "epping", "none none-again empty agents agents-stamp-all agents-authenticated agents-stamp-all-authenticated agents-sparse tcpdump epping",
-			"empty agents agents-stamp-all agents-authenticated agents-stamp-all-authenticated agents-sparse" + encodings, "softflowd", ""},
-		{"named", "agents,tcpdump", "", "none agents tcpdump", "agents tcpdump", "", ""},
-		{"unknown", "agents,magic", "", "", "", "", `unknown arm "magic"`},
-		{"named but not installed", "softflowd", "", "", "", "", "make install-bench"},
-		{"named without its program", "epping", "", "", "", "", "--peer-epping PATH"},
-		{"program does not exist", "epping", "/nowhere/epping", "", "", "", "/nowhere/epping"},
+	for _, test := range []struct{ name, arm, wrong string }{
+		{"nothing", armNone, ""},
+		{"installed", "tcpdump", ""},
+		{"not installed", "softflowd", "make install-bench"},
+		{"not built", armAgents, "make build"},
+		{"nowhere", "epping", "--epping PATH"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			blocks, costs, missing, err := selectArms(settings{Arms: test.arms, EPPing: test.epping})
-			if test.wrong != "" {
-				if err == nil || !strings.Contains(err.Error(), test.wrong) {
-					t.Errorf("error %v, want one with %q", err, test.wrong)
-				}
-				return
-			}
-			for i := range missing {
-				missing[i], _, _ = strings.Cut(missing[i], ":")
-			}
-			got := []string{strings.ReplaceAll(armNames(blocks), ",", ""), strings.ReplaceAll(armNames(costs), ",", ""), strings.Join(missing, " ")}
-			if want := []string{test.blocks, test.costs, test.missing}; err != nil || !slices.Equal(got, want) {
-				t.Errorf("got %q, %v, want %q", got, err, want)
+			err := arm{name: test.arm}.check(settings{agent: "/nowhere/agent", epping: "/nowhere/epping"})
+			if (err == nil) != (test.wrong == "") || err != nil && !strings.Contains(err.Error(), test.wrong) {
+				t.Errorf("error %v, want one with %q", err, test.wrong)
 			}
 		})
 	}
 }
 
-const iperfReport = `{"start":{},"intervals":[],"end":{
-	"sum_sent":{"seconds":2,"bytes":3e9,"retransmits":7},
-	"sum_received":{"seconds":2,"bytes":2.5e9,"bits_per_second":1e10},
-	"cpu_utilization_percent":{"host_total":50,"host_user":1,"remote_total":30}}}`
+const profileText = `swapper ffffffff81a2b3c4 pv_native_safe_halt
+overhead ffffffff81a2b3c4 ip6_finish_output2
+   my prog ffffffffc0a2b3c4 bpf_prog_0123_source_tc
+overhead  7f00deadbeef [unknown]
+overhead  ffffffff81a2b3c5 ip6_finish_output2
+`
 
-func TestParseIperf(t *testing.T) {
-	got, err := parseIperf([]byte(iperfReport))
-	if want := (tcpResult{2.5e9, 7, 1e10, 1.25e10}); err != nil || got != want {
-		t.Errorf("got %+v, %v, want %+v", got, err, want)
+func TestProfile(t *testing.T) {
+	p := profile{}
+	if err := p.add(profileText); err != nil {
+		t.Fatal(err)
 	}
-	for _, test := range []struct{ name, report, want string }{
-		{"refused", `{"error":"unable to connect to server: Connection refused"}`, "Connection refused"},
-		{"cut off", `{"start":{`, "parse report"},
-		{"empty", ``, "parse report"},
-		{"stalled", `{"end":{"sum_received":{"bytes":0,"seconds":1}}}`, "nothing was received"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			if _, err := parseIperf([]byte(test.report)); err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("error %v, want one with %q", err, test.want)
-			}
-		})
+	want := profile{"ip6_finish_output2": 2, "bpf_prog_0123_source_tc": 1, "unknown of overhead": 1}
+	for name, n := range want {
+		if p[name] != n {
+			t.Errorf("%s: %d samples, want %d of %v", name, p[name], n, p)
+		}
+	}
+	if p.samples() != 4 {
+		t.Errorf("%d samples, want 4 without those of an idle core", p.samples())
+	}
+	for _, text := range []string{"", "\n\n", "no address here"} {
+		if err := (profile{}).add(text); err == nil {
+			t.Errorf("%q: no error", text)
+		}
 	}
 }
 
-func FuzzParseIperf(f *testing.F) {
-	f.Add([]byte(iperfReport))
-	f.Fuzz(func(t *testing.T, report []byte) {
-		if r, err := parseIperf(report); err == nil && !(r.BitsPerCPUSecond > 0) {
-			t.Errorf("accepted a rate of %g", r.BitsPerCPUSecond)
+func TestDiffer(t *testing.T) {
+	r := differ(profile{"a": 50, "b": 50}, profile{"a": 25, "b": 50, "c": 25})
+	if r.Functions != 3 || r.Samples != 200 || r.LargestName != "c" || r.Largest != 0.25 || math.Abs(r.Mean) > 1e-12 {
+		t.Errorf("got %+v", r)
+	}
+	// of -0.25, 0, 0.25, by linear interpolation
+	if math.Abs(r.Low+0.2375) > 1e-12 || math.Abs(r.High-0.2375) > 1e-12 || math.Abs(r.Width-0.475) > 1e-12 {
+		t.Errorf("quantiles %g and %g", r.Low, r.High)
+	}
+}
+
+func FuzzProfile(f *testing.F) {
+	f.Add(profileText)
+	f.Fuzz(func(t *testing.T, text string) {
+		p := profile{}
+		if err := p.add(text); err != nil {
+			return
+		}
+		if r := differ(p, p); r.Mean != 0 || r.Width != 0 {
+			t.Errorf("a profile differs from itself: %+v", r)
 		}
 	})
 }
@@ -136,59 +167,4 @@ func FuzzJSONKey(f *testing.F) {
 			t.Errorf("got %q, which is not JSON", got)
 		}
 	})
-}
-
-func TestWriteKeepsPartialResultsApart(t *testing.T) {
-	for _, test := range []struct {
-		name     string
-		settings settings
-		want     string
-	}{
-		{"full", settings{}, "overhead"},
-		{"quick", settings{Quick: true}, "overhead-partial"},
-		{"some cells", settings{Only: "tcp"}, "overhead-partial"},
-		{"some arms", settings{Arms: "empty"}, "overhead-partial"},
-		{"arguments of the source", settings{Source: "--encoding native"}, "overhead-partial"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			folder := filepath.Join(t.TempDir(), "results")
-			if err := (report{Settings: test.settings}).write(folder); err != nil {
-				t.Fatal(err)
-			}
-			entries, err := os.ReadDir(folder)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var names []string
-			for _, e := range entries {
-				names = append(names, e.Name())
-			}
-			if want := []string{test.want + ".json", test.want + ".md"}; !slices.Equal(names, want) {
-				t.Errorf("wrote %v, want %v", names, want)
-			}
-		})
-	}
-}
-
-func TestParseFlags(t *testing.T) {
-	for _, test := range []struct{ name, arguments, wrong string }{
-		{"none", "", ""},
-		{"quick", "--quick", ""},
-		{"unknown flag", "--fast", "-fast"},
-		{"argument", "now", `unexpected "now"`},
-		{"no blocks", "--blocks 0", "at least 1"},
-		{"no such cell", "--only sctp", "no cell"},
-		{"negative budget", "--budget -5m", "negative"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			_, _, err := parseFlags(strings.Fields(test.arguments))
-			if (err == nil) != (test.wrong == "") || err != nil && !strings.Contains(err.Error(), test.wrong) {
-				t.Errorf("error %v, want one with %q", err, test.wrong)
-			}
-		})
-	}
-	s, _, err := parseFlags(strings.Fields("--quick --blocks 7"))
-	if err != nil || s.Blocks != 7 || s.UDPSeconds != 0.2 || s.Seed == 0 {
-		t.Errorf("quick with --blocks 7 gives %+v, %v", s, err)
-	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,17 +19,23 @@ import (
 // disk is measured.
 
 // tcpdump captures both ends, from which delay and loss can be computed afterwards.
-type tcpdump struct{}
+type tcpdump struct {
+	snap string // bytes of each packet of UDP alone, written at once; empty: the default below
+}
 
 const (
 	captureBytes  = "96"
 	captureBuffer = "16384" // KiB: the default of 2 MiB overflows at these rates
 )
 
-func (tcpdump) start(ctx context.Context, t *testbed) (running, error) {
+func (d tcpdump) start(ctx context.Context, t *testbed) (running, error) {
 	return startPeer(ctx, []side{t.source, t.destination}, "listening on", func(s side, folder string) []string {
-		return []string{"tcpdump", "-i", s.device, "-s", captureBytes, "-B", captureBuffer, "-Z", "root",
+		words := []string{"tcpdump", "-i", s.device, "-s", cmp.Or(d.snap, captureBytes), "-B", captureBuffer, "-Z", "root",
 			"-w", filepath.Join(folder, s.device+".pcap")}
+		if d.snap != "" {
+			words = append(words, "--packet-buffered", "udp")
+		}
+		return words
 	})
 }
 

@@ -29,15 +29,15 @@ const (
 
 // udpResult is the sender's result of one run.
 type udpResult struct {
-	Packets   int `json:"packets"`
-	Delivered int `json:"delivered"`
+	Packets   int
+	Delivered int
 	// CPUNs is the sending thread's CPU time per packet, the median over bursts.
 	// It excludes work on other cores and rare work, and is hardly affected by other
 	// processes on the core.
-	CPUNs float64 `json:"cpu_ns"`
+	CPUNs float64
 	// ClockNs is the elapsed time of all bursts over all packets: it includes everything,
 	// other processes too.
-	ClockNs float64 `json:"clock_ns"`
+	ClockNs float64
 }
 
 // sender holds the two sockets of a UDP run; both ends live on one thread.
@@ -84,7 +84,7 @@ func sendUDP(ctx context.Context, t *testbed, v6 bool, payload int, core int, du
 
 func openSender(t *testbed, v6 bool, payload int) (*sender, error) {
 	s := &sender{out: -1, in: -1, payload: bytes.Repeat([]byte("pillion "), payload/8+1)[:payload],
-		received: make([]byte, 2048)}
+		received: make([]byte, payload+1)}
 	from, to := t.source.address4, t.destination.address4
 	if v6 {
 		from, to = t.source.address6, t.destination.address6
@@ -155,7 +155,7 @@ func (s *sender) drain() {
 
 // awaitLate waits briefly for packets that a busy soft interrupt still holds.
 func (s *sender) awaitLate() {
-	for end := time.Now().Add(200 * time.Millisecond); s.result.Delivered < s.result.Packets; s.drain() {
+	for end := time.Now().Add(2 * time.Second); s.result.Delivered < s.result.Packets; s.drain() {
 		if time.Now().After(end) {
 			return
 		}

@@ -7,6 +7,10 @@ import (
 	"net/netip"
 	"os"
 	"strconv"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"pillion.dev/internal/netns"
 )
@@ -31,7 +35,7 @@ type testbed struct {
 // buildTestbed creates the testbed, after removing those of crashed runs.
 // Neighbours are static and duplicate address detection is off, so that only
 // the measured packets cross the pair.
-func buildTestbed() (*testbed, error) {
+func buildTestbed(mtu int) (*testbed, error) {
 	if err := netns.DeleteStale(namePrefix); err != nil {
 		return nil, err
 	}
@@ -42,21 +46,21 @@ func buildTestbed() (*testbed, error) {
 		destination: side{namePrefix + pid + "-b", namePrefix + "b",
 			netip.MustParseAddr("fd70:6c62::2"), netip.MustParseAddr("10.253.77.2"), "02:70:6c:62:00:0b"},
 	}
-	if err := t.build(); err != nil {
+	if err := t.build(mtu); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
 	return t, nil
 }
 
-func (t *testbed) build() error {
+func (t *testbed) build(mtu int) error {
 	a, b := t.source, t.destination
 	for _, s := range []side{a, b} {
 		if err := netns.Create(s.namespace); err != nil {
 			return err
 		}
 	}
-	err := netns.IP(a.namespace, fmt.Sprintf("link add %s address %s type veth peer name %s netns %s address %s",
-		a.device, a.mac, b.device, b.namespace, b.mac))
+	err := netns.IP(a.namespace, fmt.Sprintf("link add %s address %s mtu %d type veth peer name %s netns %s address %s mtu %d",
+		a.device, a.mac, mtu, b.device, b.namespace, b.mac, mtu))
 	if err != nil {
 		return err
 	}
@@ -73,22 +77,44 @@ func (t *testbed) build() error {
 			return err
 		}
 	}
+	for _, s := range []side{a, b} {
+		if err := s.awaitUp(); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
+// awaitUp waits until the kernel has noticed that the device has a carrier, and made the
+// address a local one: until then it drops what is sent there.
+func (s side) awaitUp() error {
+	const limit = 5 * time.Second
+	return netns.Do(s.namespace, func() error {
+		for end := time.Now().Add(limit); ; time.Sleep(time.Millisecond) {
+			device, err := netlink.LinkByName(s.device)
+			if err != nil {
+				return fmt.Errorf("find %s: %w", s.device, err)
+			}
+			routes, _ := netlink.RouteGet(s.address6.AsSlice()) // fails while there is none
+			if device.Attrs().OperState == netlink.OperUp && len(routes) > 0 && routes[0].Type == unix.RTN_LOCAL {
+				return nil
+			}
+			if time.Now().After(end) {
+				return fmt.Errorf("await %s: it is %s with routes %v after %v", s.device, device.Attrs().OperState, routes, limit)
+			}
+		}
+	})
+}
+
 // segment has the source's device leave no buffer whole, and the destination's merge what
-// arrives; or, as veth pairs begin, neither.
-func (t *testbed) segment(on bool) error {
-	leave, merge := "on", "off"
-	if on {
-		leave, merge = "off", "on"
-	}
+// arrives.
+func (t *testbed) segment() error {
 	for _, change := range []struct {
 		side      side
 		arguments []string
 	}{
-		{t.source, []string{"tso", leave, "gso", leave}},
-		{t.destination, []string{"gro", merge}},
+		{t.source, []string{"tso", "off", "gso", "off"}},
+		{t.destination, []string{"gro", "on"}},
 	} {
 		err := netns.Do(change.side.namespace, func() error {
 			_, err := run("ethtool", append([]string{"-K", change.side.device}, change.arguments...)...)

@@ -2,14 +2,14 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
-	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"pillion.dev/internal/netns"
 	"pillion.dev/internal/test/namespace"
@@ -18,7 +18,7 @@ import (
 func newTestbed(t *testing.T) *testbed {
 	t.Helper()
 	namespace.NeedRoot(t)
-	bed, err := buildTestbed()
+	bed, err := buildTestbed(1500)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,10 +30,15 @@ func newTestbed(t *testing.T) *testbed {
 	return bed
 }
 
-func newTestBench(t *testing.T, s settings, cells ...cell) *bench {
+// newTestBench parses the options as the program does.
+func newTestBench(t *testing.T, arguments ...string) *bench {
 	t.Helper()
 	namespace.NeedRoot(t)
-	b, err := newBench(t.Context(), s, cells)
+	s, _, err := parseFlags(arguments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := newBench(s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,17 +48,6 @@ func newTestBench(t *testing.T, s settings, cells ...cell) *bench {
 		}
 	})
 	return b
-}
-
-func armOf(t *testing.T, name string) arm {
-	t.Helper()
-	for _, a := range arms() {
-		if a.name == name {
-			return a
-		}
-	}
-	t.Fatalf("no arm %s", name)
-	return arm{}
 }
 
 // fakeAgent writes a script that replaces the agent: it reports that it is ready, waits
@@ -79,16 +73,20 @@ end
 func TestAgentsTreatment(t *testing.T) {
 	const good = `{"summary":{"marked":12,"packets":11}}`
 	bed := newTestbed(t)
-	for _, test := range []struct{ name, begin, summary, wrong string }{
-		{"works", "", good, ""},
-		{"refuses to start", "echo 'source: no such device: eth7' >&2; exit 2", good, "exit status 2: source: no such device"},
-		{"marks nothing", "", `{"summary":{"marked":0,"packets":9}}`, "it marked no packet"},
-		{"accepts nothing", "", `{"summary":{"marked":9,"packets":0}}`, "it accepted no mark"},
-		{"leaves no summary", "", `bye`, "it marked no packet"},
-		{"only the source fails", `[ "$1" = destination ] || exit 3`, good, "source --dev pl-bench-a"},
+	for _, test := range []struct {
+		name, begin, summary, wrong string
+		idle                        bool
+	}{
+		{"works", "", good, "", false},
+		{"refuses to start", "echo 'source: no such device: eth7' >&2; exit 2", good, "exit status 2: source: no such device", false},
+		{"marks nothing", "", `{"summary":{"marked":0,"packets":9}}`, "it marked no packet", false},
+		{"accepts nothing", "", `{"summary":{"marked":9,"packets":0}}`, "it accepted no mark", false},
+		{"leaves no summary", "", `bye`, "it marked no packet", false},
+		{"only the source fails", `[ "$1" = destination ] || exit 3`, good, "source --dev pl-bench-a", false},
+		{"marks although it is to be idle", "", good, "was to mark none", true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			what := agents{fakeAgent(t, test.begin, test.summary), "delay", 1, nil, false}
+			what := agents{binary: fakeAgent(t, test.begin, test.summary), every: 1, idle: test.idle}
 			effect, err := what.start(t.Context(), bed)
 			var a account
 			if err == nil {
@@ -177,35 +175,89 @@ func TestCheckBareSeesCaptures(t *testing.T) {
 	}
 }
 
-// Every treatment that needs no agent, under every kind of traffic.
-func TestExperimentWithoutAgents(t *testing.T) {
-	s := settings{Blocks: 1, TCPSeconds: 1, UDPSeconds: 0.02, Arms: "none-again,empty,tcpdump", Only: "udp6-56,tcp4,programs6"}
-	blocks, costs, _, err := selectArms(s)
+// Every kind of traffic, under every treatment that needs no agent.
+func TestMeasureCPU(t *testing.T) {
+	for _, arguments := range []string{
+		"--arm none --traffic udp6-56", "--arm empty --traffic udp4-1400", "--arm tcpdump --traffic udp6-512", "--arm none --traffic tcp6",
+		"--arm empty --traffic tcp4-segmented", "--arm none --traffic tcp4-requests-700",
+	} {
+		t.Run(arguments, func(t *testing.T) {
+			b := newTestBench(t, append(strings.Fields(arguments), "--length", "10ms")...)
+			found, err := measureCPU(t.Context(), b)
+			r, _ := found.(cpuResult)
+			if err != nil || r.Rate <= 0 || r.RateByClock <= 0 || r.MbitPerS <= 0 || r.Packets == 0 || r.Delivered != r.Packets || r.MarkedShare != 1 {
+				t.Errorf("got %+v, %v", r, err)
+			}
+		})
+	}
+}
+
+// The oracles are the specified rate, and arithmetic on lengths of headers.
+func TestMeasureRate(t *testing.T) {
+	b := newTestBench(t, "--measure", "rate", "--traffic", "udp6-1400", "--rate", "100", "--length", "100ms")
+	found, err := measureRate(t.Context(), b)
+	r, _ := found.(rateResult)
+	const due = 100e6 / 8 / (1400 + 8 + 40 + 38) * 0.1
+	if err != nil || math.Abs(float64(r.Due)-due) > 1 || r.Delivered > r.Packets || r.Packets > r.Due || r.Share < 0.5 {
+		t.Errorf("got %+v, %v, want %.0f packets", r, err, due)
+	}
+	if want := 100 * 1400. / (1400 + 8 + 40 + 38) * r.Share; math.Abs(r.MbitPerS-want) > 0.2 {
+		t.Errorf("%g Mbit/s, want %g", r.MbitPerS, want)
+	}
+}
+
+func TestMeasureRateOfMoreThanIsPossible(t *testing.T) {
+	b := newTestBench(t, "--measure", "rate", "--traffic", "udp4-56", "--rate", "1e6", "--length", "20ms")
+	found, err := measureRate(t.Context(), b)
+	r, _ := found.(rateResult)
+	if err != nil || r.Delivered == 0 || r.Share > 0.5 || math.Abs(r.Share+r.Reduction-1) > 1e-9 {
+		t.Errorf("got %+v, %v", r, err)
+	}
+}
+
+func TestMeasureBytes(t *testing.T) {
+	const frame = 14 + 40 + 8 + 512
+	for _, test := range []struct {
+		method string
+		added  float64
+	}{{inLine, 0}, {active, frame}, {passive, 2 * (14 + 40 + 8 + 16)}} {
+		t.Run(test.method, func(t *testing.T) {
+			b := newTestBench(t, "--measure", "bytes", "--traffic", "udp6-512", "--method", test.method)
+			found, err := measureBytes(t.Context(), b)
+			r, _ := found.(bytesResult)
+			if err != nil || r.FrameBytes != frame || r.AddedBytes != test.added || math.Abs(r.AddedShare-test.added/(frame+test.added)) > 1e-9 {
+				t.Errorf("got %+v, %v, want %g bytes more than %d", r, err, test.added, frame)
+			}
+		})
+	}
+}
+
+func TestMeasurePrograms(t *testing.T) {
+	b := newTestBench(t, "--measure", "programs", "--arm", "empty", "--length", "20ms")
+	found, err := measurePrograms(t.Context(), b)
+	r, _ := found.(programsResult)
+	if err != nil || r.CPUNs <= 0 || math.Abs(r.SourceNs) > 200 || math.Abs(r.DestinationNs) > 200 {
+		t.Errorf("got %+v, %v, want empty programs to take as long as empty programs", r, err)
+	}
+}
+
+func TestRoomTakesTime(t *testing.T) {
+	b := newTestBench(t, "--length", "20ms")
+	base, err := b.stage(t.Context(), empty{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := experiment{settings: s, runner: newTestBench(t, s, s.cells()...), log: slog.New(slog.DiscardHandler), now: time.Now}
-	x.design(s.cells(), blocks, costs)
-	if err := x.measure(t.Context()); err != nil {
-		t.Fatal(err)
+	made, err := b.stage(t.Context(), room{24})
+	if err != nil || made.source <= base.source {
+		t.Errorf("got %+v, %v, want more than %+v", made, err, base)
 	}
-	for _, o := range x.outcomes {
-		r := summarise(o)
-		if len(r.Blocks) != 1 || len(r.Blocks[0].Trials) != len(o.arms) {
-			t.Errorf("%s: %+v", o.cell, r)
-		}
-		for _, a := range r.Arms {
-			if !o.cell.programs && a.Rate.Median <= 0 {
-				t.Errorf("%s: arm %s: %+v", o.cell, a.Arm, a)
-			}
-		}
-		if !o.cell.programs {
-			continue
-		}
-		found, _ := o.blocks[0].of(armEmpty)
-		if len(found.Programs) != 2 || found.Programs[0].Runs < burst || found.Programs[0].NsPerRun <= 0 {
-			t.Errorf("programs %+v, want both empty ones", found.Programs)
-		}
+}
+
+func TestCountedFailsWithoutTraffic(t *testing.T) {
+	b := newTestBench(t)
+	var found times
+	if err := b.counted(func() error { return errors.New("no traffic") }, &found); err == nil {
+		t.Error("no error")
 	}
 }
 
@@ -223,10 +275,9 @@ func TestPeers(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(folder, test.name), []byte(script), 0o755); err != nil {
 				t.Fatal(err)
 			}
-			c := cell{traffic: traffic{v6: true, payload: 56}}
-			b := newTestBench(t, settings{UDPSeconds: 0.02, EPPing: test.name}, c)
-			r, err := b.run(t.Context(), armOf(t, test.name), c)
-			if err != nil || r.UDP == nil || r.UDP.Delivered == 0 || r.Arm != test.name {
+			b := newTestBench(t, "--arm", test.name, "--length", "20ms")
+			found, err := measureCPU(t.Context(), b)
+			if r, _ := found.(cpuResult); err != nil || r.Delivered == 0 || r.Arm != test.name {
 				t.Errorf("got %+v, %v", r, err)
 			}
 			left, err := filepath.Glob("/dev/shm/" + namePrefix + strconv.Itoa(os.Getpid()) + "-*")
@@ -237,30 +288,49 @@ func TestPeers(t *testing.T) {
 	}
 }
 
-func TestSendRefusesLosses(t *testing.T) {
-	b := newTestBench(t, settings{UDPSeconds: 0.01})
+func TestLossesShow(t *testing.T) {
+	b := newTestBench(t, "--length", "10ms")
 	if err := netns.IP(b.testbed.source.namespace,
 		"neighbour replace fd70:6c62::2 lladdr 02:00:00:00:00:99 dev pl-bench-a nud permanent"); err != nil {
 		t.Fatal(err)
 	}
-	_, err := b.run(t.Context(), armOf(t, armNone), cell{traffic: traffic{v6: true, payload: 56}})
-	var lost lossError
-	if !errors.As(err, &lost) || lost.sent == 0 || lost.delivered != 0 {
-		t.Errorf("error %v, want the count of packets that arrived", err)
+	found, err := measureCPU(t.Context(), b)
+	if r, _ := found.(cpuResult); err != nil || r.Packets == 0 || r.Delivered != 0 {
+		t.Errorf("got %+v, %v, want that no packet arrived", r, err)
+	}
+	if _, err := measurePrograms(t.Context(), b); err == nil || !strings.Contains(err.Error(), "0 of ") {
+		t.Errorf("times of programs: error %v, want the count of packets that arrived", err)
 	}
 }
 
 func TestSendStopsWhenInterrupted(t *testing.T) {
-	b := newTestBench(t, settings{UDPSeconds: 1e6, TCPSeconds: 1e6}, cell{traffic: traffic{v6: true}})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := b.send(ctx, traffic{v6: true, payload: 56}); err == nil {
-		t.Error("UDP: no error after the interrupt")
+	for _, arguments := range []string{
+		"--traffic udp6-56", "--traffic tcp6", "--traffic tcp6-requests", "--measure rate --rate 1", "--measure bytes",
+	} {
+		t.Run(arguments, func(t *testing.T) {
+			b := newTestBench(t, append(strings.Fields(arguments), "--length", "1000h")...)
+			_, what, _ := parseFlags(strings.Fields(arguments))
+			if _, err := measures[what](ctx, b); !errors.Is(err, context.Canceled) {
+				t.Errorf("error %v after the interrupt", err)
+			}
+		})
 	}
-	if _, err := b.send(ctx, traffic{v6: true}); err == nil {
-		t.Error("TCP: no error after the interrupt")
+}
+
+func TestNothingIsLeftBehind(t *testing.T) {
+	namespace.NeedRoot(t)
+	var output strings.Builder
+	if err := measure(t.Context(), []string{"--arm", "empty", "--length", "5ms"}, &output); err != nil {
+		t.Fatal(err)
 	}
-	if _, err := b.send(ctx, traffic{v6: true, tcp: requests}); err == nil {
-		t.Error("requests: no error after the interrupt")
+	var r cpuResult
+	if err := json.Unmarshal([]byte(output.String()), &r); err != nil || r.Rate <= 0 || strings.Count(output.String(), "\n") != 1 {
+		t.Errorf("printed %q (%v), want one object", output.String(), err)
+	}
+	names, err := run("ip", "netns", "list")
+	if err != nil || strings.Contains(names, namePrefix+strconv.Itoa(os.Getpid())+"-") {
+		t.Errorf("namespaces left: %s (%v)", names, err)
 	}
 }

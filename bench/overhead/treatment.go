@@ -19,8 +19,8 @@ import (
 	"pillion.dev/internal/netns"
 )
 
-// treatment is applied to the testbed in one arm of a block. Starting and stopping it is
-// never inside the measured time.
+// treatment is what a run applies to the testbed. Starting and stopping it is never inside
+// the measured time.
 type treatment interface {
 	start(ctx context.Context, t *testbed) (running, error)
 }
@@ -35,10 +35,10 @@ type running interface {
 
 // account has the counters of a treatment, warm-up included.
 type account struct {
-	Marked   float64 `json:"marked,omitempty"`   // packets, or counted with sparse marks, by the source
-	Accepted float64 `json:"accepted,omitempty"` // of these, by the destination
+	Marked   float64 `json:"marked"`   // packets, or counted with sparse marks, by the source
+	Accepted float64 `json:"accepted"` // of these, by the destination
 	// Missed are packets that a capture did not see.
-	Missed float64 `json:"missed,omitempty"`
+	Missed float64 `json:"missed"`
 }
 
 // native is no treatment.
@@ -57,40 +57,51 @@ const (
 	emptyIngress = "empty_ingress"
 )
 
+var doNothing = asm.Instructions{asm.Mov.Imm(asm.R0, -1), asm.Return()} // TCX_NEXT
+
 func (empty) start(_ context.Context, t *testbed) (running, error) {
 	var attached closers
-	for _, hook := range []struct {
-		name string
-		at   side
-		kind ebpf.AttachType
-	}{
-		{emptyEgress, t.source, ebpf.AttachTCXEgress},
-		{emptyIngress, t.destination, ebpf.AttachTCXIngress},
+	for _, p := range []plain{
+		{emptyEgress, t.source, ebpf.AttachTCXEgress, doNothing}, {emptyIngress, t.destination, ebpf.AttachTCXIngress, doNothing},
 	} {
-		program, err := ebpf.NewProgram(&ebpf.ProgramSpec{
-			Name: hook.name, Type: ebpf.SchedCLS, License: "Apache-2.0",
-			Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, -1), asm.Return()}, // TCX_NEXT
-		})
+		done, err := p.attach()
+		attached = append(attached, done...)
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("load %s: %w", hook.name, err), attached.close())
-		}
-		attached = append(attached, program.Close)
-		err = netns.Do(hook.at.namespace, func() error {
-			index, err := hook.at.index()
-			if err != nil {
-				return err
-			}
-			l, err := link.AttachTCX(link.TCXOptions{Interface: index, Program: program, Attach: hook.kind})
-			if err == nil {
-				attached = append(attached, l.Close)
-			}
-			return err
-		})
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("attach %s (tcx, Linux 6.6): %w", hook.name, err), attached.close())
+			return nil, errors.Join(err, attached.close())
 		}
 	}
 	return attached, nil
+}
+
+// plain is a program of a few instructions.
+type plain struct {
+	name string
+	at   side
+	kind ebpf.AttachType
+	code asm.Instructions
+}
+
+func (p plain) attach() (attached closers, err error) {
+	program, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: p.name, Type: ebpf.SchedCLS, License: "GPL", Instructions: p.code})
+	if err != nil {
+		return nil, fmt.Errorf("load %s: %w", p.name, err)
+	}
+	attached = closers{program.Close}
+	err = netns.Do(p.at.namespace, func() error {
+		index, err := p.at.index()
+		if err != nil {
+			return err
+		}
+		l, err := link.AttachTCX(link.TCXOptions{Interface: index, Program: program, Attach: p.kind})
+		if err == nil {
+			attached = append(attached, l.Close)
+		}
+		return err
+	})
+	if err != nil {
+		err = fmt.Errorf("attach %s (tcx, Linux 6.6): %w", p.name, err)
+	}
+	return attached, err
 }
 
 // closers are closed in reverse order.
@@ -109,16 +120,18 @@ func (c closers) stop() (account, error) { return account{}, c.close() }
 
 // agents runs Pillion itself, as a user would: one process at each end.
 type agents struct {
-	binary  string
-	modules string
-	every   int
+	binary string
+	every  int
 	// source has additional arguments of the source.
 	source []string
 	// keyed marks carry tags.
 	keyed bool
+	// idle agents are to mark nothing: what is timed is how they find that out.
+	idle bool
 }
 
 type runningAgents struct {
+	idle                bool
 	keys                string // folder of the key file; empty if there is none
 	source, destination *process
 }
@@ -126,7 +139,7 @@ type runningAgents struct {
 // start starts the destination first and the source last, as a session does.
 func (a agents) start(ctx context.Context, t *testbed) (running, error) {
 	isReady := func(line string) bool { return jsonKey(line, "ready") != nil }
-	var r runningAgents
+	r := runningAgents{idle: a.idle}
 	var err error
 	var key []string
 	if a.keyed {
@@ -144,7 +157,7 @@ func (a agents) start(ctx context.Context, t *testbed) (running, error) {
 		return nil, errors.Join(err, os.RemoveAll(r.keys))
 	}
 	r.source, err = startProcess(ctx, t.source.namespace, isReady, a.binary, append([]string{
-		"source", "--dev", t.source.device, "--path-validation", "off", "--modules", a.modules,
+		"source", "--dev", t.source.device, "--path-validation", "off",
 		"--every", strconv.Itoa(a.every), "--lease", "0", "--json"}, slices.Concat(a.source, key)...)...)
 	if err != nil {
 		_, stopErr := r.destination.stop()
@@ -155,7 +168,8 @@ func (a agents) start(ctx context.Context, t *testbed) (running, error) {
 
 func (r runningAgents) cpuTime() time.Duration { return r.source.cpuTime() + r.destination.cpuTime() }
 
-// stop returns an error if the treatment had no effect, which would yield a good ratio.
+// stop returns an error if the treatment did not have the effect that it is to have: one
+// without effect would yield a good ratio.
 func (r runningAgents) stop() (account, error) {
 	source, sourceErr := r.source.stop()
 	destination, destinationErr := r.destination.stop()
@@ -163,10 +177,12 @@ func (r runningAgents) stop() (account, error) {
 	if err := errors.Join(sourceErr, destinationErr, os.RemoveAll(r.keys)); err != nil {
 		return a, err
 	}
-	if a.Marked == 0 {
+	switch {
+	case r.idle && number(source, "marked") > 0:
+		return a, fmt.Errorf("run %s: it marked packets, and was to mark none: summary %s", r.source, source)
+	case !r.idle && a.Marked == 0:
 		return a, fmt.Errorf("run %s: it marked no packet: summary %s", r.source, source)
-	}
-	if a.Accepted == 0 {
+	case !r.idle && a.Accepted == 0:
 		return a, fmt.Errorf("run %s: it accepted no mark: summary %s", r.destination, destination)
 	}
 	return a, nil
