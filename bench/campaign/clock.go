@@ -184,6 +184,9 @@ func vdso(pid int) (begin, end int64, err error) {
 		}
 		return begin, end, err
 	}
+	if len(maps) == 0 { // it has just ended, or is being replaced
+		return 0, 0, fmt.Errorf("read its memory map: %w", os.ErrNotExist)
+	}
 	return 0, 0, errors.New("the process has no vDSO")
 }
 
