@@ -1,1 +1,33 @@
-"""What Python programs use of Pillion: oml reports measurements, histogram reads those of rows."""
+"""What Python programs use of Pillion.
+
+oml reports measurements; histogram reads those of rows. Both need nothing but Python. The
+rest needs `pip install pillion[analysis]`: stats has statistics on plain data, analysis
+reads experiments and streams, report writes an experiment's report.
+"""
+
+_analysis = {
+    "experiment": "result",
+    "connect": "connection",
+    "flows": "streams",
+    "windows": "streams",
+    "hops": "streams",
+    "router": "streams",
+    "sent": "streams",
+}
+
+
+def __getattr__(name):
+    """Import the analysis, and what it needs, with its first use."""
+    if name not in _analysis:
+        raise AttributeError("module %r has no attribute %r" % (__name__, name))
+    import importlib
+
+    try:
+        module = importlib.import_module("pillion.analysis." + _analysis[name])
+    except ModuleNotFoundError as error:
+        if error.name and not error.name.startswith("pillion"):
+            raise ModuleNotFoundError(
+                "pillion.%s needs the module %s: pip install 'pillion[analysis]'" % (name, error.name), name=error.name
+            ) from None
+        raise
+    return getattr(module, name)

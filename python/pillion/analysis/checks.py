@@ -1,0 +1,216 @@
+"""What the analysis assumes of the runs, tested, each with its consequence.
+
+Passing proves nothing: a test of few runs misses much. Failing says what to look at.
+"""
+
+import numpy as np
+import pandas as pd
+from scipy import stats as scipy_stats
+
+from pillion import stats
+from pillion.analysis import effects
+
+# Several tests are made of each experiment: at 5 % one would often fail by chance.
+LEVEL = 0.01
+# The Shapiro-Wilk test is defined up to this many values.
+SHAPIRO_MOST = 5000
+
+
+def residuals(x, measure=None, blocks=True):
+    """Runs with fitted and residual of the additive model: cell, and block unless not wanted.
+
+    On the scale of the analysis: logs where effects are ratios.
+    """
+    table = x.runs.assign(y=effects.scaled(x, measure))
+    table = table[table["y"].notna()].copy()
+    names = [*x.design.factors, "null"]
+    cell = table[names].astype(str).agg("|".join, axis=1)
+    residual = table["y"] - table["y"].mean()
+    # Alternating projections: exact at once where balanced, and convergent where not.
+    for _ in range(200):
+        before = residual
+        residual = residual - residual.groupby(cell).transform("mean")
+        if blocks:
+            residual = residual - residual.groupby(table["block"]).transform("mean")
+        if np.allclose(before, residual, rtol=0, atol=1e-12 * max(1.0, float(table["y"].abs().max()))):
+            break
+    table["residual"], table["fitted"] = residual, table["y"] - residual
+    return table.sort_values("run_order")
+
+
+def _row(name, ok, finding, consequence, statistic=np.nan, p=np.nan):
+    return {"name": name, "statistic": statistic, "p": p, "ok": ok, "finding": finding, "consequence": consequence}
+
+
+def p_text(p):
+    return "p < 0.001" if p < 0.001 else "p = %.3f" % p
+
+
+def _exclusions(x):
+    out, total = x.excluded, len(x.runs) + len(x.excluded)
+    invalid = out[out["kept"]]
+    share = len(invalid) / total if total else 0
+    consequence = "Results are those of all runs made."
+    if len(invalid):
+        cells = invalid[list(x.design.factors)].astype(str).value_counts()
+        top = " ".join("%s=%s" % pair for pair in zip(x.design.factors, cells.index[0]))
+        consequence = "Invalid runs were repeated; most (%d) are of %s. Results hold for valid runs only." % (cells.iloc[0], top)
+    elif len(out):
+        consequence = "Their blocks were run again as a whole; none of their runs counts."
+    return _row("runs", share <= 0.05, x.left_out(), consequence, share)
+
+
+def _balance(x):
+    cells = {tuple(c[n] for n in x.design.factors) for c in x.design.cells}
+    table = x.runs[~x.runs["null"]]
+    counts = table.groupby(["block", *x.design.factors], observed=True).size()
+    seen = table.groupby("block", observed=True).size()
+    if not cells:
+        cells = set(table[list(x.design.factors)].astype(str).itertuples(index=False, name=None))
+    blocks = sorted(table["block"].unique())
+    missing = int(len(blocks) * len(cells) - len(counts))
+    double = int((counts > 1).sum())
+    if not missing and not double:
+        return _row("balance", True, "Each of %d blocks holds each of %d cells once." % (len(blocks), len(cells)),
+                    "Every effect compares runs of the same blocks.", 0)  # fmt: skip
+    short = [b for b in blocks if seen.get(b, 0) < len(cells)]
+    finding = "%d of %d runs are missing, in %d of %d blocks" % (missing, len(blocks) * len(cells), len(short), len(blocks))
+    if double:
+        finding += "; %d cells have more than one run in a block, of which the last counts" % double
+    return _row("balance", False, finding + ".",
+                "An effect uses the blocks that have all its runs; sequential and marginal sums of squares differ.",
+                missing + double)  # fmt: skip
+
+
+def _null(x):
+    values = effects.null_values(x)
+    if len(values) < 2:
+        return _row("null arm", True, "There is no null arm." if values.empty else "The null arm has one block.",
+                    "The noise floor is unknown.")  # fmt: skip
+    mean, low, high = effects.t_interval(values)
+    _, p = scipy_stats.ttest_1samp(values, 0) if values.std() > 0 else (0, 1.0 if mean == 0 else 0.0)
+    ok = bool(p >= LEVEL)
+    if x.design.is_log:
+        finding = "The base against itself: ratio %.4f [%.4f, %.4f], %s, in %d blocks." % (
+            np.exp(mean), np.exp(low), np.exp(high), p_text(p), len(values))  # fmt: skip
+        floor = "%.2g %%" % (100 * np.expm1((high - low) / 2))
+    else:
+        finding = "The base against itself: difference %.4g [%.4g, %.4g], %s, in %d blocks." % (mean, low, high, p_text(p), len(values))
+        floor = "%.2g" % ((high - low) / 2)
+    consequence = (
+        "Effects below %s cannot be told from noise here." % floor
+        if ok
+        else "Two identical treatments differ: something besides the treatments affects the runs, and effects of this size are not to be trusted."
+    )
+    return _row("null arm", ok, finding, consequence, mean, p)
+
+
+def _slope(y, at):
+    if len(y) < 3 or np.ptp(at) == 0 or np.ptp(y) == 0:
+        return 0.0, 1.0
+    line = scipy_stats.linregress(at, y)
+    return line.slope, line.pvalue
+
+
+def _drift(x):
+    table = residuals(x, blocks=False)
+    slope, p = _slope(table["residual"], table["run_order"])
+    change = slope * np.ptp(table["run_order"]) if len(table) else 0
+    text = "%+.1f %%" % (100 * np.expm1(change)) if x.design.is_log else "%+.3g" % change
+    ok = bool(p >= LEVEL)
+    return _row("drift", ok, "Over the experiment the %s changed by %s (%s)." % (x.measure, text, p_text(p)),
+                "Nothing to correct." if ok else "Effects are compared within blocks, which a slow change does not bias; means of single cells over time include it.",
+                change, p)  # fmt: skip
+
+
+def _position(x):
+    table = residuals(x)
+    slope, p = _slope(table["residual"], table["position"])
+    change = slope * np.ptp(table["position"]) if len(table) else 0
+    text = "%+.1f %%" % (100 * np.expm1(change)) if x.design.is_log else "%+.3g" % change
+    ok = bool(p >= LEVEL)
+    return _row("position", ok, "From the first to the last position of a block the %s changed by %s (%s)." % (x.measure, text, p_text(p)),
+                "Nothing to correct." if ok else "Order within blocks is random, so that this adds noise and no bias; a longer settle time may remove it.",
+                change, p)  # fmt: skip
+
+
+def _turning(x):
+    table = residuals(x)
+    if len(table) < 10:
+        return _row("turning points", True, "Too few runs for the test.", "Independence of the runs is not tested.")
+    result = stats.turning_points(table["residual"].to_numpy())
+    p, ok = float(result["p"]), bool(result["p"] >= LEVEL)
+    finding = "Residuals in run order turn %d times, where %.0f are expected of independent ones (%s)." % (
+        result["count"], result["expected"], p_text(p))  # fmt: skip
+    few = result["count"] < result["expected"]
+    consequence = (
+        "No sign that runs depend on their predecessors."
+        if ok
+        else "Neighbouring runs resemble each other: %s" % "something changes within blocks; shorten blocks or let the machine settle."
+        if few
+        else "Runs alternate: each seems to affect the next; lengthen the settle time."
+    )
+    return _row("turning points", ok, finding, consequence, float(result["z"]), p)
+
+
+def _shapiro(x):
+    values = residuals(x)["residual"].to_numpy()
+    if len(values) < 8 or np.ptp(values) == 0:
+        return _row("Shapiro-Wilk", True, "Too few runs for the test, or all alike.", "Normality is not tested.")
+    note = ""
+    if len(values) > SHAPIRO_MOST:
+        values = np.random.default_rng(1).choice(values, SHAPIRO_MOST, replace=False)
+        note = " of a sample of %d runs" % SHAPIRO_MOST
+    result = stats.shapiro(values)
+    w, p = float(result["statistic"]), float(result["p"])
+    ok = p >= LEVEL
+    blocks = x.runs["block"].nunique()
+    consequence = (
+        "No sign against Student's t."
+        if ok
+        else "Student's t holds for means of %d blocks nevertheless; compare the BCa interval." % blocks
+        if blocks >= effects.BCA_BLOCKS
+        else "With %d blocks Student's t leans on normality: run at least %d, and compare the BCa interval." % (blocks, effects.BCA_BLOCKS)
+    )
+    return _row("Shapiro-Wilk", bool(ok), "Residuals%s: W = %.3f (%s)." % (note, w, p_text(p)), consequence, w, p)
+
+
+def _pagan(x):
+    table = residuals(x)
+    cell = table[list(x.design.factors)].astype(str).agg("|".join, axis=1)
+    if cell.nunique() < 2 or len(table) <= cell.nunique() + 2 or np.ptp(table["residual"]) == 0:
+        return _row("Breusch-Pagan", True, "Too few cells or runs for the test.", "Equal variance is not tested.")
+    # Of the residuals, so that the test is one of the cells alone and not of the blocks.
+    result = stats.breusch_pagan(pd.DataFrame({"y": table["residual"], "cell": cell}), "y ~ cell")
+    p = float(result["p"])
+    spread = table.groupby(list(x.design.factors), observed=True)["residual"].std()
+    finding = "Standard deviations of the cells lie between %.2g and %.2g (%s)." % (spread.min(), spread.max(), p_text(p))
+    ok = p >= LEVEL
+    return _row("Breusch-Pagan", bool(ok), finding,
+                "No sign of unequal variance." if ok else "Variance differs between cells: intervals of effects, each with its own variance, hold; analysis of variance and Tukey's pairs, which pool it, lean on their permutations.",
+                float(result["statistic"]), p)  # fmt: skip
+
+
+def _machine(x):
+    load, steal = x.runs["machine_load"].dropna(), x.runs["machine_steal"].dropna()
+    if load.empty and steal.empty:
+        return _row("machine", True, "Load and stolen time were not recorded.", "Disturbance by other programs is unknown.")
+    worst = steal.max() if len(steal) else 0.0
+    ok = bool(worst <= 0.01)
+    parts = []
+    if len(load):
+        parts.append("load before runs: median %.2f, most %.2f" % (load.median(), load.max()))
+    if len(steal):
+        parts.append("processor time taken by other virtual machines: most %.1f %%" % (100 * worst))
+    text = "; ".join(parts)
+    return _row("machine", ok, text[0].upper() + text[1:] + ".",
+                "The machine was as quiet as required." if ok else "Other virtual machines took processor time: expect noise that nothing here can remove.",
+                worst)  # fmt: skip
+
+
+def check(x):
+    """The checks as a table, in the order of their weight."""
+    if x.runs.empty:
+        raise ValueError("check: no run counts. " + x.left_out())
+    made = (_exclusions, _balance, _null, _drift, _position, _turning, _shapiro, _pagan, _machine)
+    return pd.DataFrame([one(x) for one in made]).set_index("name")

@@ -1,0 +1,221 @@
+"""Effects: what a cell does to the response, compared within each block.
+
+A block holds every cell once, so that the difference of two cells within it is free of what
+changed between blocks. Each block gives one value; blocks are the sample.
+"""
+
+import numpy as np
+import pandas as pd
+
+from pillion import stats
+
+# With fewer blocks the bootstrap has too few values to resample, and its interval covers
+# less than it says.
+BCA_BLOCKS = 20
+
+
+def measure_of(x, measure):
+    measure = measure or x.measure
+    if measure not in x.design.measures:
+        raise KeyError("no measure %r; there are %s" % (measure, ", ".join(x.design.measures)))
+    return measure
+
+
+def runs_of(x):
+    """The treatments' runs: no null arm, and of runs repeated within a block the last."""
+    table = x.runs[~x.runs["null"]]
+    return table[~table.duplicated(["block", *x.design.factors], keep="last")]
+
+
+def scaled(x, measure, runs=None):
+    """The measure of each run, as its log where effects are ratios."""
+    values = (x.runs if runs is None else runs)[measure_of(x, measure)]
+    if not x.design.is_log:
+        return values
+    if (values <= 0).any():
+        raise ValueError(
+            "%d runs have a %s of zero or less, which has no logarithm: use the response difference or value"
+            % ((values <= 0).sum(), measure_of(x, measure))
+        )
+    return np.log(values)
+
+
+def wide(x, measure=None, null=False):
+    """Scaled values by block and cell; null: those of the null arm."""
+    factors = list(x.design.factors)
+    table = x.runs.assign(_y=scaled(x, measure))
+    table = table[(table["null"] == null) & table["_y"].notna()]
+    # One valid run of a cell in a block counts; if it was repeated, the last.
+    table = table.drop_duplicates(["block", *factors], keep="last")
+    table = table.astype({name: str for name in factors})
+    return table.pivot(index="block", columns=factors, values="_y")
+
+
+def ordered_cells(x, columns):
+    """Cells in the order of the factors' levels."""
+    ranks = [{value: i for i, value in enumerate(levels)} for levels in x.design.factors.values()]
+    return sorted((tuple(c) if isinstance(c, tuple) else (c,) for c in columns), key=lambda c: [r[v] for r, v in zip(ranks, c)])
+
+
+def is_base(x, cell):
+    levels = dict(zip(x.design.factors, cell))
+    return bool(x.design.to) and all(levels[name] == value for name, value in x.design.to.items())
+
+
+def partner(x, cell, cells):
+    """The base cell that a cell is compared with, by the runner's rule.
+
+    It shares most other levels with the cell, and has the base's levels otherwise.
+    """
+    bases = [c for c in cells if is_base(x, c)]
+    if not bases:
+        raise ValueError("no cell is the base %s" % " ".join("%s=%s" % pair for pair in x.design.to.items()))
+    base = x.design.base.values()
+
+    def score(c):
+        return sum(len(c) + 1 if mine == its else its == first for mine, its, first in zip(cell, c, base))
+
+    return max(bases, key=score)
+
+
+def block_values(x, measure=None):
+    """The response of each cell (columns) in each block (rows)."""
+    table = wide(x, measure)
+    cells = ordered_cells(x, table.columns)
+    key = (lambda c: c) if table.columns.nlevels > 1 else (lambda c: c[0])
+    # The base follows from the design, whichever runs are there.
+    planned, values = [tuple(c[name] for name in x.design.factors) for c in x.design.cells] or cells, {}
+    for cell in cells:
+        if x.design.to and is_base(x, cell):
+            continue
+        own = table[key(cell)]
+        if x.design.response in ("log_ratio", "difference"):
+            base = key(partner(x, cell, planned))
+            own = own - (table[base] if base in table else np.nan)
+        values[cell] = own
+    return pd.DataFrame(values, index=table.index) if values else pd.DataFrame(index=table.index)
+
+
+def null_values(x, measure=None):
+    """The response of the null arm in each block: the base compared with itself."""
+    null, table = wide(x, measure, null=True), wide(x, measure)
+    shared = [c for c in null.columns if c in table.columns]
+    return (null[shared] - table[shared].reindex(null.index)).mean(axis=1).dropna() if shared else pd.Series(dtype=float)
+
+
+def responses(x, measure=None):
+    values = block_values(x, measure)
+    rows = [
+        {"block": block, **dict(zip(x.design.factors, cell)), "value": value}
+        for cell in values
+        for block, value in values[cell].dropna().items()
+    ]
+    table = pd.DataFrame(rows, columns=["block", *x.design.factors, "value"])
+    for name, levels in x.design.factors.items():
+        table[name] = pd.Categorical(table[name], categories=list(levels))
+    return table
+
+
+def estimate_name(design):
+    return {"log_ratio": "ratio", "difference": "difference"}.get(design.response, "mean")
+
+
+def grouped(x, term, measure=None):
+    """Levels of a term to one value per block, the mean over the term's cells in it."""
+    values = block_values(x, measure)
+    names = list(x.design.factors)
+    chosen = names if term is None else term.split(":")
+    for name in chosen:
+        if name not in names:
+            raise KeyError("no factor %r; there are %s" % (name, ", ".join(names)))
+    groups = {}
+    for cell in values:
+        levels = dict(zip(names, cell))
+        groups.setdefault(tuple(levels[name] for name in chosen), []).append(cell)
+    # A block without all cells of a level would compare other things: it is left out.
+    return chosen, {key: values[cells].mean(axis=1, skipna=False).dropna() for key, cells in groups.items()}
+
+
+def t_interval(values, confidence=0.95):
+    """Mean and bounds of Student's t interval; bounds are NaN below two values."""
+    values = np.asarray(values, dtype=float)
+    if len(values) < 2:
+        return (values[0] if len(values) else np.nan), np.nan, np.nan
+    result = stats.t_interval(values, confidence)
+    return float(result["estimate"]), float(result["low"]), float(result["high"])
+
+
+def bca_interval(values, confidence, resamples, seed):
+    """Bounds of the BCa interval of the mean, and a word if it is refused or degenerate."""
+    if len(values) < BCA_BLOCKS:
+        word = "BCa refused: %d blocks, and below %d the resampled interval covers less than it says"
+        return np.nan, np.nan, word % (len(values), BCA_BLOCKS)
+    result = stats.bca(np.asarray(values), "mean", confidence=confidence, resamples=resamples, seed=seed)
+    return float(result["low"]), float(result["high"]), str(result.get("note", ""))
+
+
+def effects(x, term=None, measure=None, confidence=0.95, resamples=10000, seed=1):
+    measure = measure_of(x, measure)
+    names, groups = grouped(x, term, measure)
+    back = np.exp if x.design.is_log else (lambda v: v)
+    estimate, rows = estimate_name(x.design), []
+    for key, values in groups.items():
+        mean, low, high = t_interval(values, confidence)
+        bca_low, bca_high, word = bca_interval(values, confidence, resamples, seed) if resamples else (np.nan, np.nan, "")
+        row = {**dict(zip(names, key)), "n": len(values), estimate: back(mean), "low": back(low), "high": back(high),
+               "bca_low": back(bca_low), "bca_high": back(bca_high), "word": word}  # fmt: skip
+        if estimate == "ratio":
+            row["percent"] = 100 * (row["ratio"] - 1)
+        rows.append(row)
+    columns = [*names, "n", estimate, "low", "high", "bca_low", "bca_high", *(["percent"] if estimate == "ratio" else []), "word"]
+    table = pd.DataFrame(rows, columns=columns)
+    table.attrs.update(measure=measure, confidence=confidence, estimate=estimate, term=term)
+    return table
+
+
+def means(x, measure=None, over=(), where=None, confidence=0.95):
+    measure = measure_of(x, measure)
+    over = [over] if isinstance(over, str) else list(over)
+    names = [name for name in x.design.factors if name not in over]
+    table = x.runs[~x.runs["null"] & x.runs[measure].notna()]
+    for name, levels in x.design.where(where).items():
+        table = table[table[name].isin(levels)]
+    rows = []
+    for key, group in table.groupby(names, observed=True, sort=True) if names else [((), table)]:
+        # Levels averaged over differ within a block: each block gives one mean.
+        values = group.groupby("block")[measure].mean().to_numpy()
+        mean, low, high = t_interval(values, confidence)
+        points = np.quantile(values, [0.05, 0.25, 0.5, 0.75, 0.95])
+        rows.append((*key, len(values), mean, values.std(ddof=1) if len(values) > 1 else np.nan, low, high, points[2],
+                     points[0], points[1], points[3], points[4], values.min(), values.max()))  # fmt: skip
+    statistics = ["n", "mean", "sd", "low", "high", "median", "p05", "p25", "p75", "p95", "min", "max"]
+    result = pd.DataFrame(rows, columns=[*names, *statistics])
+    result.attrs.update(measure=measure, confidence=confidence)
+    return result
+
+
+def tost_of(values, low, high, confidence=0.95):
+    """p of two one-sided t tests that the mean lies between low and high."""
+    if len(values) < 2:
+        return np.nan
+    return float(stats.tost(np.asarray(values, dtype=float), low=low, high=high, confidence=confidence)["p"])
+
+
+def equivalence(x, within, term=None, measure=None, confidence=0.95):
+    if not within > 0:
+        raise ValueError("equivalence within %r: give a distance above zero" % (within,))
+    if x.design.response not in ("log_ratio", "difference"):
+        raise ValueError("equivalence: the response %s has no base to be equivalent to" % x.design.response)
+    if x.design.is_log and within >= 1:
+        raise ValueError("equivalence within %r: of a ratio, give a share below 1, such as 0.02" % (within,))
+    measure = measure_of(x, measure)
+    names, groups = grouped(x, term, measure)
+    bounds = (np.log1p(-within), np.log1p(within)) if x.design.is_log else (-within, within)
+    back, estimate, rows = np.exp if x.design.is_log else (lambda v: v), estimate_name(x.design), []
+    for key, values in groups.items():
+        # Two one-sided tests at 5 % are the 90 % interval within the bounds.
+        mean, low, high = t_interval(values, 1 - 2 * (1 - confidence))
+        p = tost_of(values, *bounds, confidence)
+        rows.append({**dict(zip(names, key)), "n": len(values), estimate: back(mean), "low": back(low), "high": back(high),
+                     "within": within, "p": p, "equivalent": bool(p < 1 - confidence)})  # fmt: skip
+    return pd.DataFrame(rows)

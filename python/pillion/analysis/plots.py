@@ -1,0 +1,175 @@
+"""The figures of an experiment. Each method returns a matplotlib Figure."""
+
+import numpy as np
+import pandas as pd
+
+from pillion.analysis import checks, effects, figures, model, theme
+
+
+class Plots:
+    """Figures of one experiment; by, line, rows and columns name factors."""
+
+    def __init__(self, experiment):
+        self._x = experiment
+
+    def _factor(self, name, at=0):
+        names = self._x.design.crossed() or list(self._x.design.factors)
+        if name is None:
+            return names[at] if at < len(names) else None
+        if name not in self._x.design.factors:
+            raise KeyError("no factor %r; there are %s" % (name, ", ".join(self._x.design.factors)))
+        return name
+
+    def _label(self, measure):
+        return self._x.design.measures[effects.measure_of(self._x, measure)].label
+
+    def _grouped(self, by, measure, where, value):
+        """Values by level, and what they are.
+
+        With a base, those of a run against the base in its block: the raw values of levels
+        that were measured under other levels too would show those.
+        """
+        x = self._x.where(where) if where else self._x
+        by, measure = self._factor(by), effects.measure_of(x, measure)
+        if value not in ("response", "measure"):
+            raise ValueError("value %r: use response or measure" % value)
+        if value == "measure" or not x.design.to:
+            runs = effects.runs_of(x)
+            return {level: runs.loc[runs[by] == level, measure].dropna() for level in x.design.factors[by]}, self._label(measure), by
+        table = effects.responses(x, measure)
+        values = np.exp(table["value"]) if x.design.is_log else table["value"]
+        base = " ".join("%s=%s" % pair for pair in x.design.to.items())
+        label = "%s, %s %s in its block" % (measure, "ratio to" if x.design.is_log else "difference to", base)
+        return {level: values[table[by] == level] for level in x.design.factors[by]}, label, by
+
+    def effects(self, term=None, measure=None, confidence=0.95, resamples=2000):
+        """Effects with t intervals, BCa thinner below, and targets as marks."""
+        x = self._x
+        table = effects.effects(x, term, measure, confidence, resamples)
+        estimate = table.attrs["estimate"]
+        names = [n for n in (x.design.crossed() if term is None else term.split(":"))]
+        labels = table[names].astype(str).agg(" · ".join, axis=1)
+        bounds = []
+        if term is None:
+            for target in x.design.targets:
+                rows = [i for i, row in enumerate(table[list(x.design.factors)].to_dict("records"))
+                        if all(row[n] in levels for n, levels in target.where.items())]  # fmt: skip
+                for value in (target.at_least, target.at_most):
+                    if value is not None and target.measure == table.attrs["measure"] and len(rows) == 1:
+                        bounds.append((rows[0], value))
+        by = next(iter(x.design.to), None)
+        groups = list(table[by].astype(str)) if by in table and len(set(table[by])) > 1 else None
+        reference = {"ratio": 1.0, "difference": 0.0}.get(estimate)
+        name = effects.measure_of(x, measure)
+        base = " ".join("%s=%s" % pair for pair in x.design.to.items())
+        label = {"ratio": "%s, ratio to %s" % (name, base), "difference": "%s, difference to %s" % (self._label(measure), base)}
+        return figures.intervals(labels, table[estimate], table["low"], table["high"], label.get(estimate, self._label(measure)), reference,
+                                 groups, (table["bca_low"], table["bca_high"]) if table["bca_low"].notna().any() else None, bounds)  # fmt: skip
+
+    def means(self, by=None, line=None, measure=None, where=None, confidence=0.95):
+        """Means over blocks with t intervals, by the levels of one or two factors."""
+        return self._series(by, line, measure, where, confidence, joined=False)
+
+    def interaction(self, by=None, line=None, measure=None, where=None, confidence=0.95):
+        """Means joined by lines: where they are not parallel, factors interact."""
+        if len(self._x.design.crossed()) < 2 and line is None:
+            raise ValueError("interaction: there are not two factors with two levels")
+        return self._series(by, line or self._factor(None, 1), measure, where, confidence, joined=True)
+
+    def _series(self, by, line, measure, where, confidence, joined):
+        x = self._x.where(where) if where else self._x
+        by = self._factor(by)
+        if line == by:
+            raise ValueError("%r is both the axis and the lines" % by)
+        over = [name for name in x.design.factors if name not in (by, line)]
+        table = effects.means(x, measure, over, None, confidence)
+        lines = {}
+        for level in x.design.factors[line] if line else [""]:
+            own = table[table[line] == level] if line else table
+            own = own.set_index(own[by].astype(str)).reindex(list(x.design.factors[by]))
+            if own["mean"].notna().any():
+                lines[level] = (own["mean"], own["low"], own["high"])
+        return figures.series(lines, x.design.factors[by], self._label(measure), by, line, joined)
+
+    def heat_map(self, rows=None, columns=None, measure=None, where=None, value="effect"):
+        """Effects, or means with value="mean", by two factors."""
+        x = self._x.where(where) if where else self._x
+        rows, columns = self._factor(rows), columns or self._factor(None, 1)
+        if columns is None or rows == columns:
+            raise ValueError("heat map: name two factors")
+        if value == "effect" and x.design.to:
+            table = effects.effects(x, "%s:%s" % (rows, columns), measure, resamples=0)
+            name = table.attrs["estimate"]
+            label = "%s, %s to the base" % (effects.measure_of(x, measure), name)
+            middle = {"ratio": 1.0, "difference": 0.0}.get(name)
+        else:
+            table = effects.means(x, measure, [n for n in x.design.factors if n not in (rows, columns)])
+            name, label, middle = "mean", self._label(measure), None
+        matrix = table.pivot(index=rows, columns=columns, values=name)
+        matrix.index, matrix.columns = matrix.index.astype(str), matrix.columns.astype(str)
+        matrix = matrix.reindex(index=[v for v in x.design.factors[rows] if v in matrix.index],
+                                columns=[v for v in x.design.factors[columns] if v in matrix.columns])  # fmt: skip
+        return figures.heat_map(matrix.to_numpy(), list(matrix.index), list(matrix.columns), label, rows, columns, middle,
+                                "%.3f" if middle == 1.0 else "%.4g")  # fmt: skip
+
+    def ecdf(self, by=None, measure=None, where=None, value="response"):
+        """Empirical distribution of runs, by level; value="measure" without reference to the base."""
+        groups, label, by = self._grouped(by, measure, where, value)
+        return figures.ecdf(groups, label, by)
+
+    def histogram(self, by=None, measure=None, where=None, value="response", bins=None):
+        """Relative frequencies of runs, by level, in shared bins; nothing is clipped."""
+        groups, label, by = self._grouped(by, measure, where, value)
+        return figures.histogram(groups, label, bins, by)
+
+    def violin(self, by=None, measure=None, where=None, value="response"):
+        """Densities of runs, by level."""
+        return figures.violin(*self._grouped(by, measure, where, value)[:2])
+
+    def box(self, by=None, measure=None, where=None, value="response"):
+        """Quartiles of runs, by level."""
+        return figures.box(*self._grouped(by, measure, where, value)[:2])
+
+    def _scale(self, measure, what):
+        measure = effects.measure_of(self._x, measure)
+        return "%s of log %s" % (what, measure) if self._x.design.is_log else "%s of %s" % (what, self._label(measure))
+
+    def qq(self, measure=None):
+        """Residuals against normal quantiles."""
+        return figures.qq(checks.residuals(self._x, measure)["residual"], self._scale(measure, "residual"))
+
+    def residuals(self, measure=None):
+        """Residuals against fitted values."""
+        table = checks.residuals(self._x, measure)
+        return figures.scatter(table["fitted"], table["residual"], self._scale(measure, "fit"), self._scale(measure, "residual"))
+
+    @theme.themed
+    def run_order(self, measure=None):
+        """Runs in the order in which they were made, less their cell's mean, with a moving median.
+
+        Runs that do not count are crosses at the lower edge.
+        """
+        x, table = self._x, checks.residuals(self._x, measure, blocks=False)
+        figure, axes = figures.blank(height=2.6)
+        axes.plot(table["run_order"], table["residual"], linestyle="none", marker="o", markersize=2.5, color=theme.colour(0), alpha=0.7,
+                  label="runs")  # fmt: skip
+        span = max(5, len(table) // 15) | 1
+        middle = pd.Series(table["residual"].to_numpy()).rolling(span, center=True, min_periods=span // 2 + 1).median()
+        axes.plot(table["run_order"], middle, color=theme.colour(1), label="moving median of %d" % span)
+        if len(x.excluded):
+            low = table["residual"].min() - 0.06 * (np.ptp(table["residual"]) or 1)
+            axes.plot(x.excluded["run_order"], np.full(len(x.excluded), low), linestyle="none", marker="x", color=theme.INK, markersize=4,
+                      label="not counted")  # fmt: skip
+        axes.axhline(0, color=theme.FAINT, linewidth=0.8)
+        name = effects.measure_of(x, measure)
+        axes.set(xlabel="run, in order", ylabel=("log %s less\nits cell's mean" if x.design.is_log else "%s less\nits cell's mean") % name)
+        figures.legend(axes, 2)
+        return figure
+
+    def coefficients(self, terms=None, measure=None, confidence=0.95, resamples=2000):
+        """Coefficients of the model with t intervals, BCa thinner below."""
+        table = model.coefficients(self._x, terms, measure, confidence, resamples)
+        labels = table["term"] + " · " + table["level"].str.replace(":", " · ")
+        beside = (table["bca_low"], table["bca_high"]) if table["bca_low"].notna().any() else None
+        return figures.intervals(list(labels), table["estimate"], table["low"], table["high"],
+                                 self._scale(measure, "deviation"), 0.0, list(table["term"]), beside)  # fmt: skip

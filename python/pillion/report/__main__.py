@@ -1,0 +1,59 @@
+"""python3 -m pillion.report FOLDER -o FILE.html [--paper NAME]"""
+
+import argparse
+import os
+import sys
+import tempfile
+
+
+def _arguments(words):
+    parser = argparse.ArgumentParser(
+        prog="python3 -m pillion.report", description="Write the report of an experiment as one HTML file that loads nothing.",
+        epilog="Example: python3 -m pillion.report overhead-results -o overhead.html",
+    )  # fmt: skip
+    parser.add_argument("folder", metavar="FOLDER", help="result folder of pillion experiment run")
+    parser.add_argument("-o", "--output", metavar="FILE", help="the report; default: report.html in FOLDER")
+    parser.add_argument("--paper", metavar="NAME", help="set the published tables of a paper beside ours: pezaros-2011, hamilton-2012, angrisani, mehani-2011 or li-2015")
+    parser.add_argument("--papers", metavar="DIRECTORY", help="directory with the published tables; default: experiment/paper of the source tree")
+    return parser.parse_args(words)
+
+
+def main(words=None):
+    """Write the report; 0, or 1 after an error, which is one line."""
+    options = _arguments(words)
+    try:
+        from pillion.analysis.result import read_folder
+        from pillion.report import compose, page, paper
+    except ModuleNotFoundError as error:
+        if error.name and error.name.startswith("pillion"):
+            raise
+        print("pillion.report: the module %s is missing: pip install 'pillion[analysis]'" % error.name, file=sys.stderr)
+        return 1
+    target = options.output or os.path.join(options.folder, "report.html")
+    try:
+        experiment = read_folder(options.folder)
+        published = paper.sections(experiment, options.paper, options.papers) if options.paper else ()
+        replace(target, page.write(compose.compose(experiment, published)))
+    except (OSError, ValueError, LookupError) as error:
+        print("pillion.report: %s" % (error if not isinstance(error, KeyError) else error.args[0]), file=sys.stderr)
+        return 1
+    print(target)
+    return 0
+
+
+def replace(path, text):
+    """Write a file that has its name only once it is complete."""
+    folder = os.path.dirname(os.path.abspath(path))
+    handle, part = tempfile.mkstemp(dir=folder, prefix="." + os.path.basename(path) + ".", suffix=".part")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(part, 0o644)
+        os.replace(part, path)
+    except BaseException:
+        os.unlink(part)
+        raise
+
+
+if __name__ == "__main__":
+    sys.exit(main())

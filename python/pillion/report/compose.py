@@ -1,0 +1,237 @@
+"""The content of an experiment's report."""
+
+import numpy as np
+import pandas as pd
+
+from pillion.analysis import effects, verdicts
+from pillion.analysis.checks import p_text
+from pillion.report import vector
+from pillion.report.document import Code, Figure, Report, Section, Table, Text, Verdict
+
+# More runs that do not count are summed up only.
+EXCLUDED_ROWS = 100
+CELL_ROWS = 400
+
+
+def number(value, form="%.4g"):
+    """A number as text; nothing where there is none."""
+    if value is None or (isinstance(value, float) and not np.isfinite(value)):
+        return ""
+    return form % value
+
+
+def interval(low, high, form="%.4g"):
+    return "" if np.isnan(low) or np.isnan(high) else "%s to %s" % (form % low, form % high)
+
+
+def p_short(p):
+    """A p value for a column of such; nothing where there is none."""
+    return "" if pd.isna(p) else p_text(p)[2:].replace("= ", "")
+
+
+class _Composer:
+    """Makes the sections; figures are numbered, so that their elements' names are unique."""
+
+    def __init__(self, experiment, alone):
+        self.x, self.alone, self.figures = experiment, alone, 0
+        self.log = experiment.design.is_log
+
+    def figure(self, title, description, draw, caption=""):
+        """A drawn figure, or the reason why it cannot be drawn."""
+        try:
+            drawn = draw()
+        except (ValueError, KeyError) as error:
+            return Text("%s is not drawn: %s." % (title, str(error).strip("'\"").rstrip(".")), note=True)
+        self.figures += 1
+        svg = vector.draw(drawn, "f%d" % self.figures, title, description, self.alone)
+        return Figure(title, description, svg, caption)
+
+    def verdicts(self):
+        x, parts = self.x, []
+        table = x.verdicts()
+        parts += [Verdict(row.verdict, row.sentence) for row in table.itertuples()]
+        if table.empty:
+            parts.append(Text("The experiment file states no targets."))
+        parts.append(Text(x.precision()))
+        if len(table) > 1:
+            together = x.verdicts(simultaneous=True)
+            moved = [a.where for a, b in zip(table.itertuples(), together.itertuples()) if a.verdict != b.verdict]
+            text = "Each interval holds alone at 95 %%; of %d, one in twenty may miss. " % len(table)
+            text += ("Widened so that all hold together (Bonferroni), these become undecided: %s." % "; ".join(moved) if moved
+                     else "Widened so that all hold together (Bonferroni), no verdict changes.")  # fmt: skip
+            parts.append(Text(text, note=True))
+        return Section("Verdicts", parts)
+
+    def _effects_table(self, term):
+        x = self.x
+        table = x.effects(term)
+        estimate, form = table.attrs["estimate"], "%.4f" if table.attrs["estimate"] == "ratio" else "%.4g"
+        names = [n for n in x.design.factors if n in table and (term or n in x.design.crossed())]
+        equal = None
+        within = verdicts.share(x.design.stop.get("half_width"))
+        if within and x.design.response == "log_ratio" and within < 1:
+            equal = x.equivalence(within, term)
+        columns = [*names, "blocks", estimate, "95 % (t)", "95 % (BCa)"] + (["within ±%g %%" % (100 * within), "p"] if equal is not None else [])
+        rows = []
+        for i, row in table.iterrows():
+            cells = [*(row[n] for n in names), row["n"], number(row[estimate], form), interval(row["low"], row["high"], form),
+                     interval(row["bca_low"], row["bca_high"], form) or "refused"]  # fmt: skip
+            if equal is not None:
+                cells += ["yes" if equal["equivalent"][i] else "not shown", p_short(equal["p"][i])]
+            rows.append(cells)
+        numeric = set(range(len(names), len(columns)))
+        words = sorted(set(filter(None, table["word"])))
+        return Table("", columns, rows, numeric), words
+
+    def effects(self):
+        x, parts = self.x, []
+        base = " ".join("%s=%s" % pair for pair in x.design.to.items())
+        what = {"log_ratio": "ratio of %s to that of %s in the same block" % (x.measure, base), "difference": "difference of %s from %s in the same block" % (x.measure, base),
+                "log": "geometric mean of %s" % x.measure, "value": "mean of %s" % x.measure}[x.design.response]  # fmt: skip
+        better = x.design.measures[x.measure].better
+        parts.append(Text("An effect is the %s%s. Blocks are the sample; intervals are Student's t first, and BCa (bootstrap over blocks) beside." % (
+            what, "; %s is better" % better if better else "")))  # fmt: skip
+        shown = []
+        for name in dict.fromkeys([*x.design.to, *filter(None, [x.design.stop.get("effect")])]):
+            if len(x.design.factors.get(name, ())) > 2 or len(x.design.crossed()) > 1:
+                shown.append(name)
+        for term in [*shown, None]:
+            table, words = self._effects_table(term)
+            if not table.rows:
+                parts.append(Text("No block holds both a cell and its base yet."))
+                break
+            table.caption = "Effect of %s, the mean over the other factors within each block" % term if term else "Effect of each cell"
+            if len(table.rows) > CELL_ROWS:
+                table.caption += ": the first %d of %d" % (CELL_ROWS, len(table.rows))
+                table.rows = table.rows[:CELL_ROWS]
+            parts.append(table)
+            parts += [Text(word + ".", note=True) for word in words]
+        parts.append(self.figure("Effects with 95 % intervals", "One row for each cell: its %s with the t interval, and the BCa interval as a thin line below. The vertical line is no effect." % what,
+                                 lambda: x.plot.effects()))  # fmt: skip
+        return Section("Effects", parts)
+
+    def checks(self):
+        table = self.x.check()
+        rows = [["✓" if row.ok else "! look", name, row.finding, row.consequence] for name, row in table.iterrows()]
+        failed = int((~table["ok"].astype(bool)).sum())
+        lead = "All checks pass, which proves nothing: a test of few runs misses much." if not failed else "%d of %d checks deserve a look." % (failed, len(rows))
+        marked = {i for i, ok in enumerate(table["ok"]) if not ok}
+        return Section("Checks", [Text(lead), Table("What the analysis assumes, tested at 1 %", ["", "check", "finding", "consequence"], rows, set(), {0, 1}, marked)])
+
+    def distribution(self):
+        x, parts, plot = self.x, [], self.x.plot
+        crossed = x.design.crossed()
+        measure = x.design.measures[x.measure].label
+        if len(crossed) > 1:
+            parts.append(self.figure("Interaction of %s and %s" % tuple(crossed[:2]), "Means of %s with 95 %% intervals by %s, one line for each %s. Lines that are not parallel are an interaction." % (measure, *crossed[:2]),
+                                     lambda: plot.interaction()))  # fmt: skip
+            parts.append(self.figure("Effects by %s and %s" % tuple(crossed[:2]), "A cell for each pair of levels, with the effect written in it; paler is closer to no effect.",
+                                     lambda: plot.heat_map()))  # fmt: skip
+        else:
+            parts.append(self.figure("Means", "Means of %s with 95 %% intervals." % measure, lambda: plot.means()))
+        parts.append(self.figure("Distribution over blocks", "Quartiles as boxes, whiskers to the last value within 1.5 times their distance, values beyond as marks.",
+                                 lambda: plot.box()))  # fmt: skip
+        parts.append(self.figure("Distribution functions", "Share of blocks at or below a value, one line for each level.", lambda: plot.ecdf()))
+        return Section("Plots", parts)
+
+    def model(self):
+        x, parts = self.x, []
+        try:
+            shares, anova = x.variation(), x.anova()
+        except (ValueError, KeyError) as error:
+            return Section("Model", [Text("The model cannot be fitted: %s." % str(error).strip("'\""))])
+        column = shares.columns[0] if hasattr(shares, "columns") else None
+        share = shares[column] if column is not None else shares
+        rows = []
+        for term, row in anova.iterrows():
+            rows.append([term, number(row["df"], "%d"), number(row["ss"]), number(row["ms"]), number(row["f"]), p_short(row["p"]),
+                         number(float(share[term]), "%.2f") if term in share.index else ""])  # fmt: skip
+        scale = "the logarithm of %s" % x.measure if self.log else x.measure
+        parts.append(Table("Analysis of variance of %s, blocks first, sums of squares in sequence" % scale,
+                           ["term", "df", "SS", "MS", "F", "p", "variation, %"], rows, {1, 2, 3, 4, 5, 6}))  # fmt: skip
+        parts.append(Text("p says whether a term is there at all; how large it is, the effects say.", note=True))
+        parts.append(self.figure("Coefficients", "Deviations from the mean of each level and pair of levels, with 95 % intervals over blocks; levels of a term sum to zero.",
+                                 lambda: x.plot.coefficients()))  # fmt: skip
+        parts.append(self.figure("Residuals in run order", "Runs less their cell's mean, in the order in which they were made, with a moving median: a slope is drift.", lambda: x.plot.run_order()))
+        parts.append(self.figure("Normal quantiles of residuals", "Points on the line are normal; ends that bend away are heavy tails.", lambda: x.plot.qq()))
+        parts.append(self.figure("Residuals by fit", "Residuals against fitted values: a funnel is unequal variance.", lambda: x.plot.residuals()))
+        return Section("Model and residuals", parts)
+
+    def means(self):
+        x, parts = self.x, []
+        for measure in x.design.measures:
+            table = x.means(measure)
+            rows = [[*(row[n] for n in x.design.factors), row["n"], number(row["mean"]), interval(row["low"], row["high"]), number(row["sd"]),
+                     number(row["median"]), number(row["min"]), number(row["max"])] for _, row in table.head(CELL_ROWS).iterrows()]  # fmt: skip
+            columns = [*x.design.factors, "blocks", "mean", "95 % (t)", "sd", "median", "min", "max"]
+            caption = x.design.measures[measure].label + ("" if len(table) <= CELL_ROWS else ": the first %d of %d cells" % (CELL_ROWS, len(table)))
+            parts.append(Table(caption, columns, rows, set(range(len(x.design.factors), len(columns)))))
+        return Section("Cells", parts)
+
+    def design(self):
+        d, parts = self.x.design, []
+        rows = [[name, ", ".join(levels)] for name, levels in d.factors.items()]
+        parts.append(Table("Factors; the first level is the base", ["factor", "levels"], rows))
+        order = ", ".join("%s %s" % (k.replace("_", " "), _plain(v)) for k, v in d.order.items())
+        stop = ", ".join("%s %s" % (k.replace("_", " "), _plain(v)) for k, v in d.stop.items() if v not in (None, "", 0))
+        facts = [["design", order], ["seed", d.seed], ["hash", d.hash], ["stop", stop], ["cells", len(d.cells)]]
+        parts.append(Table("Design", ["", ""], [[k, v] for k, v in facts if v not in ("", 0)]))
+        environment = list(_flat(d.environment))
+        if environment:
+            parts.append(Table("Environment, as the runner found it", ["", ""], environment))
+        if self.x.source:
+            parts.append(Code("The experiment file", self.x.source))
+        return Section("Design and environment", parts)
+
+    def excluded(self):
+        x, out = self.x, self.x.excluded
+        parts = [Text(x.left_out()), *(Text(note) for note in x.notes)]
+        if len(out):
+            rows = [[r["block"], r["position"], " ".join("%s=%s" % (n, r[n]) for n in x.design.factors), r["attempt"],
+                     r["why"] if r["kept"] else "block began again", *(number(r[m]) for m in x.design.measures)]
+                    for _, r in out.head(EXCLUDED_ROWS).iterrows()]  # fmt: skip
+            columns = ["block", "position", "cell", "attempt", "why", *(m.label for m in x.design.measures.values())]
+            caption = "Runs that do not count" + ("" if len(out) <= EXCLUDED_ROWS else ": the first %d of %d" % (EXCLUDED_ROWS, len(out)))
+            parts.append(Table(caption, columns, rows, {0, 1, 3, *range(5, len(columns))}))
+        return Section("Runs left out", parts)
+
+
+def _plain(value):
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "%g" % value if isinstance(value, float) else str(value)
+
+
+def _flat(value, prefix=""):
+    """Names and values of an object within objects."""
+    for key, one in value.items():
+        name = "%s %s" % (prefix, key) if prefix else str(key)
+        if isinstance(one, dict):
+            yield from _flat(one, name)
+        elif isinstance(one, list):
+            yield [name, ", ".join(_plain(v) for v in one)]
+        elif one not in (None, ""):
+            yield [name, _plain(one)]
+
+
+def compose(experiment, published=(), alone=False):
+    """The report of an experiment; published has sections with tables of papers.
+
+    alone makes figures that stand by themselves, as images.
+    """
+    x, make = experiment, _Composer(experiment, alone)
+    facts = [("runs", x.left_out())]
+    if x.design.started:
+        facts.append(("started", x.design.started))
+    if len(x.runs) and x.runs["started"].notna().any():
+        span = x.runs["started"].max() - x.runs["started"].min()
+        facts.append(("took", str(span.round("s")).replace("0 days ", "")))
+    if x.design.hash:
+        facts.append(("design", x.design.hash))
+    if x.runs.empty:
+        sections = [Section("Verdicts", [Text("No run counts yet.")]), make.design(), make.excluded()]
+    else:
+        sections = [make.verdicts(), make.effects(), *published, make.checks(), make.distribution(), make.model(), make.means(),
+                    make.design(), make.excluded()]  # fmt: skip
+    title = "Experiment %s" % (x.design.name or "without a name")
+    return Report(title, x.design.question, facts, sections, x.design.name, x.design.hash)

@@ -1,0 +1,141 @@
+"""Reports: what they say, that they are whole and sound HTML, and that nothing in them runs."""
+
+import contextlib
+import html.parser
+import io
+import os
+import re
+import tempfile
+import unittest
+
+import pillion
+from pillion.analysis.simulate import simulate
+from pillion.report import compose, page, vector
+from pillion.report.__main__ import main
+
+VOID = {"meta", "link", "br", "img", "input", "path", "use", "hr"}
+
+
+class Checker(html.parser.HTMLParser):
+    """Balanced elements, unique ids, no reference to elsewhere, no script."""
+
+    def __init__(self):
+        super().__init__(convert_charrefs=True)
+        self.open, self.ids, self.faults, self.tags, self.references = [], set(), [], {}, set()
+
+    def handle_startendtag(self, tag, attributes):
+        self.look(tag, attributes)
+
+    def handle_starttag(self, tag, attributes):
+        self.look(tag, attributes)
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def look(self, tag, attributes):
+        self.tags[tag] = self.tags.get(tag, 0) + 1
+        for name, value in attributes:
+            if name == "id":
+                if value in self.ids:
+                    self.faults.append("id %s twice" % value)
+                self.ids.add(value)
+            if name.startswith("on") or tag in ("script", "iframe", "object", "embed", "link", "base", "form"):
+                self.faults.append("<%s %s>" % (tag, name))
+            if name in ("href", "xlink:href", "src"):
+                if value.startswith("#"):
+                    self.references.add(value[1:])
+                elif not value.startswith("data:image/png;base64,"):
+                    self.faults.append("reference to %s" % value)
+
+    def handle_endtag(self, tag):
+        if tag in VOID:
+            return
+        if not self.open or self.open.pop() != tag:
+            self.faults.append("</%s>" % tag)
+
+
+def checked(test, text):
+    checker = Checker()
+    checker.feed(text)
+    checker.close()
+    test.assertEqual((checker.faults[:5], checker.open), ([], []))
+    test.assertLessEqual(checker.references, checker.ids)
+    return checker
+
+
+class Report(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = os.path.join(cls.enterClassContext(tempfile.TemporaryDirectory()), "r")
+        cls.evil = "<script>alert(1)</script>"
+        simulate(
+            cls.folder, {"mark": ["none", "empty", "both"], "load": ["udp6-56", cls.evil]}, effects=[("mark=both", 0.9)], blocks=20,
+            invalid=0.05, name='x"><img src=y onerror=z>', description="Does it cost & does it matter?",
+            targets=[{"where": "mark=both", "at_least": 0.95}, {"where": "mark=empty", "within": 0.05}, {"where": "mark=both", "at_least": 0.9}], seed=1,
+        )  # fmt: skip
+        with open(os.path.join(cls.folder, "experiment.yaml"), "w", encoding="utf-8") as file:
+            file.write("experiment: x # " + cls.evil)
+        cls.path = os.path.join(cls.folder, "r.html")
+        with contextlib.redirect_stdout(io.StringIO()):
+            assert main([cls.folder, "-o", cls.path]) == 0
+        with open(cls.path, encoding="utf-8") as file:
+            cls.text = file.read()
+
+    def test_is_sound_and_nothing_runs(self):
+        checker = checked(self, self.text)
+        self.assertNotIn(self.evil, self.text)
+        self.assertIn("default-src &#x27;none&#x27;", self.text)
+        self.assertEqual(len(re.findall(r"url\((?!#)", self.text)), 0)
+        self.assertGreaterEqual(checker.tags["figure"], 8)
+        self.assertEqual(checker.tags["caption"], checker.tags["table"])
+        self.assertEqual(checker.tags["svg"], checker.tags["figure"])
+        self.assertGreaterEqual(checker.tags["desc"], checker.tags["svg"])
+
+    def test_says_verdicts_first(self):
+        text = self.text
+        for part in ("Verdicts", "Effects", "Checks", "Plots", "Model and residuals", "Cells", "Design and environment", "Runs left out"):
+            self.assertIn(">%s</h2>" % part, text)
+        self.assertLess(text.index("missed</span>"), text.index(">Effects</h2>"))
+        for sign in ("✗ missed", "✓ met", "? undecided"):
+            self.assertEqual(text.count(sign), 1, sign)
+        self.assertIn("Does it cost &amp; does it matter?", text)
+        x = pillion.experiment(self.folder)
+        self.assertIn("%d left out" % len(x.excluded), text)
+        self.assertIn("delivered &lt; 0.999*packets", text)
+
+    def test_colours_follow_the_theme(self):
+        """No colour of the axes or of the palette is fixed in a drawing."""
+        drawings = "".join(re.findall(r"<svg.*?</svg>", self.text, re.DOTALL))
+        for colour in vector.VARIABLES:
+            self.assertNotIn(colour, drawings)
+        self.assertIn("var(--c0)", drawings)
+        self.assertIn("prefers-color-scheme:dark", self.text)
+        self.assertIn("@page{size:A4", self.text)
+
+    def test_is_the_same_each_time(self):
+        again = page.write(compose.compose(pillion.experiment(self.folder)))
+        self.assertEqual(again, self.text)
+
+    def test_without_blocks(self):
+        """From the first line of a journal to the first block: a report, never a fault."""
+        with open(os.path.join(self.folder, "journal.jsonl"), encoding="utf-8") as file:
+            lines = file.readlines()
+        for count in (0, 1, 3, 8, 16):
+            folder = os.path.join(self.folder, "part%d" % count)
+            os.makedirs(folder)
+            os.symlink(os.path.join(self.folder, "experiment.json"), os.path.join(folder, "experiment.json"))
+            with open(os.path.join(folder, "journal.jsonl"), "w", encoding="utf-8") as file:
+                file.writelines(lines[:count])
+            with self.subTest(count):
+                checked(self, page.write(compose.compose(pillion.experiment(folder))))
+
+    def test_errors_are_one_line(self):
+        for arguments, words in (([self.folder + "/none"], "not a result folder"), ([self.folder, "--paper", "other"], "there are pezaros-2011")):
+            said = io.StringIO()
+            with contextlib.redirect_stderr(said):
+                self.assertEqual(main(arguments), 1)
+            self.assertRegex(said.getvalue(), r"\Apillion.report: .*%s.*\n\Z" % words)
+        self.assertEqual([name for name in os.listdir(self.folder) if name.endswith(".part")], [])
+
+
+if __name__ == "__main__":
+    unittest.main()
