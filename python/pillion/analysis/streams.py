@@ -67,9 +67,13 @@ def router(server=None, start=None, end=None, stage=None, session=None, **option
     return read_stream("router", server, start, end, stage=stage, session=session, **options)
 
 
-def sent(server=None, start=None, end=None, session=None, **options):
-    """What senders sent by traffic and interval: packets, lateness in ns, rates in bit/s."""
-    return read_stream("send", server, start, end, session=session, **options)
+def sent(server=None, start=None, end=None, session=None, packets=False, **options):
+    """What senders sent by traffic and interval: packets, lateness in ns, rates in bit/s.
+
+    With packets, the rows of single packets, if the session records them: intended and real
+    departure.
+    """
+    return read_stream("send_packets" if packets else "send", server, start, end, session=session, **options)
 
 
 _COUNTS = ("packets", "bytes", "expected", "lost", "duplicated", "reordered", "late", "unchecked")

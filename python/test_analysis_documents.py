@@ -1,0 +1,85 @@
+"""The documented examples run: those of docs/analysis.md, and the notebook."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from unittest import mock
+
+import pandas as pd
+
+from pillion.analysis.simulate import simulate
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def blocks(name, language):
+    with open(os.path.join(HERE, "..", "docs", name), encoding="utf-8") as file:
+        return re.findall(r"^```%s\n(.*?)^```$" % language, file.read(), re.DOTALL | re.MULTILINE)
+
+
+class Documents(unittest.TestCase):
+    def setUp(self):
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(folder)
+        simulate(
+            "overhead-results", {"mark": ["none", "empty", "both"], "load": ["udp6-56", "tcp6"]}, effects=[("mark=both", 0.95)], blocks=20,
+            intervals=3, targets=[{"where": "mark=both", "at_least": 0.9}],
+        )  # fmt: skip
+        rows = pd.DataFrame({"time": pd.to_datetime([1, 2], utc=True), "session": ["web", "other"], "delay_p50_ns": [1500, 1600]})
+        import pyarrow
+        import pyarrow.parquet
+
+        table = pyarrow.Table.from_pandas(rows)
+        fields = [field.with_metadata({"unit": "ns" if "_ns" in field.name else "", "doc": field.name}) for field in table.schema]
+        pyarrow.parquet.write_table(table.cast(pyarrow.schema(fields)), "flows.parquet")
+
+    def test_analysis(self):
+        """One after the other, as a reader would."""
+        found, space = blocks("analysis.md", "python"), {}
+        self.assertGreater(len(found), 6)
+        for text in found:
+            with mock.patch("sys.stdout"):
+                exec(compile(text, "docs/analysis.md", "exec"), space)
+        self.assertTrue(os.path.exists("effects.svg"))
+        self.assertEqual(len(space["rows"]), 1)
+
+    def test_commands(self):
+        """python3 is the one that runs the tests."""
+        os.mkdir("bin")
+        os.symlink(sys.executable, "bin/python3")
+        # A link to a virtual environment's Python does not find its packages.
+        path = [HERE, *(p for p in sys.path if p.endswith("-packages"))]
+        environment = {**os.environ, "PATH": "%s:%s" % (os.path.abspath("bin"), os.environ["PATH"]), "PYTHONPATH": ":".join(path)}
+        for text in blocks("analysis.md", "sh"):
+            subprocess.run(["bash", "-euo", "pipefail", "-c", text], check=True, capture_output=True, env=environment)
+        self.assertGreater(os.path.getsize("overhead.html"), 50_000)
+
+
+class Notebook(unittest.TestCase):
+    def test_runs(self):
+        """Each cell of the example runs, and its figures are drawn."""
+        import nbformat
+        from jupyter_client import AsyncKernelManager
+        from nbclient import NotebookClient
+
+        path = os.path.join(HERE, "examples", "experiment.ipynb")
+        notebook = nbformat.read(path, as_version=4)
+        self.assertTrue(all(not cell.get("outputs") for cell in notebook.cells), "the notebook is kept without outputs")
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        shutil.copy(path, folder)
+        environment = {"PYTHONPATH": HERE, "IPYTHONDIR": folder, "JUPYTER_RUNTIME_DIR": folder, "TMPDIR": folder}
+        self.enterContext(mock.patch.dict(os.environ, environment))
+        os.environ.pop("MPLBACKEND", None)
+        kernel = AsyncKernelManager(kernel_name="python3", transport="ipc", ip=os.path.join(folder, "kernel"))
+        NotebookClient(notebook, km=kernel, timeout=120, resources={"metadata": {"path": folder}}).execute()
+        images = [o for cell in notebook.cells for o in cell.get("outputs", []) if "image/png" in o.get("data", {})]
+        self.assertEqual(len(images), 3)
+
+
+if __name__ == "__main__":
+    unittest.main()
