@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -66,7 +67,8 @@ func forgedMarks(t *testing.T, count int) {
 	originals := b.overhear(func() { send(2048) })
 	send(2048) // so far behind that copies are no duplicates
 	var attack sync.WaitGroup
-	attack.Go(func() { b.forge(originals, count) })
+	arrived := b.fence()
+	attack.Go(func() { b.forge(originals, count, arrived) })
 	send(4096)
 	attack.Wait()
 	calm := emulator.Calm()
@@ -139,8 +141,8 @@ func (b *bed) overhear(f func()) (packets [][]byte) {
 	return packets
 }
 
-// forge sends forged marks from the attacker.
-func (b *bed) forge(originals [][]byte, count int) {
+// forge sends forged marks from the attacker, and calls arrived now and then.
+func (b *bed) forge(originals [][]byte, count int, arrived func()) {
 	socket := -1
 	err := b.Do("c", func() (err error) {
 		socket, err = unix.Socket(unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_RAW)
@@ -154,10 +156,50 @@ func (b *bed) forge(originals [][]byte, count int) {
 	random := rand.New(rand.NewPCG(1, 1))
 	to := &unix.SockaddrInet4{Addr: attackedTo.As4()}
 	for n := range count {
+		if n%fenceEvery == 0 {
+			arrived()
+		}
 		packet := forgeries[n%len(forgeries)](random, originals)
 		if err := unix.Sendto(socket, packet, 0, to); err != nil && err != unix.ENOBUFS {
 			b.t.Errorf("send forged mark: %v", err)
 			return
+		}
+	}
+}
+
+// fenceEvery is how many forged packets are on their way at once. The kernel's queues hold
+// 1000 packets for each processor: more would push out real ones, which no link accounts for.
+const fenceEvery = 200
+
+// fence returns a function that waits until b has what c has sent so far.
+func (b *bed) fence() func() {
+	b.t.Helper()
+	var from, to *net.UDPConn
+	b.do("b", func() (err error) {
+		to, err = net.ListenUDP("udp4", &net.UDPAddr{Port: innerPort + 1})
+		return err
+	})
+	b.do("c", func() (err error) {
+		from, err = net.DialUDP("udp4", nil, &net.UDPAddr{IP: attackedTo.AsSlice(), Port: innerPort + 1})
+		return err
+	})
+	b.t.Cleanup(func() { from.Close(); to.Close() })
+	number := uint64(0)
+	return func() {
+		number++
+		for seen := uint64(0); seen != number; {
+			message := binary.BigEndian.AppendUint64(nil, number)
+			if _, err := from.Write(message); err != nil {
+				b.t.Errorf("send fence: %v", err)
+				return
+			}
+			_ = to.SetReadDeadline(time.Now().Add(time.Second))
+			if _, err := to.Read(message); err == nil {
+				seen = binary.BigEndian.Uint64(message)
+			}
+			if b.t.Context().Err() != nil {
+				return
+			}
 		}
 	}
 }
