@@ -2,13 +2,11 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-
-	"pillion.dev/bench/estimate"
+	"strings"
 )
 
 // router is bench/router built from one revision.
@@ -45,36 +43,21 @@ func openRouter(revision string, _ int) (_ part, err error) {
 
 func (r *router) close() { os.RemoveAll(r.dir) }
 
+// measure needs a revision whose bench/router has the subcommand hooks.
 func (r *router) measure() (map[string]float64, error) {
-	out := filepath.Join(r.dir, "costs.json")
-	if text, err := exec.Command(r.binary, "-only", "costs", "-pairs", "0", "-out", out).CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("run bench/router: %w: %s", err, text)
-	}
-	text, err := os.ReadFile(out)
+	text, err := exec.Command(r.binary, "hooks").Output()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("run bench/router: %w", err)
 	}
-	var result struct {
-		Costs struct {
-			Packet estimate.Estimate `json:"ns_per_forwarded_packet"`
-			Once   estimate.Estimate `json:"ns_per_forwarded_packet_each_hook_once"`
-			Hooks  []struct {
-				Hook string            `json:"hook"`
-				Runs uint64            `json:"runs"`
-				Ns   estimate.Estimate `json:"ns_per_run"`
-			} `json:"hooks"`
-		} `json:"costs"`
+	var ns map[string]float64
+	if err := json.Unmarshal(text, &ns); err != nil {
+		return nil, fmt.Errorf("read costs of bench/router: %w", err)
 	}
-	if err := json.Unmarshal(text, &result); err != nil {
-		return nil, err
-	}
-	if len(result.Costs.Hooks) == 0 {
-		return nil, errors.New("read costs of bench/router: no hook")
-	}
-	costs := map[string]float64{"router, all hooks": result.Costs.Packet.Median, "router, each hook once": result.Costs.Once.Median}
-	for _, hook := range result.Costs.Hooks {
-		if hook.Runs > 200_000 && hook.Ns.Median > 0 { // those on the path of forwarded packets
-			costs["router, "+hook.Hook] = hook.Ns.Median
+	costs := map[string]float64{"router, all hooks": ns["all_ns"], "router, each hook once": ns["once_ns"]}
+	for name, value := range ns {
+		hook, ok := strings.CutSuffix(name, "_ns")
+		if ok && !strings.HasSuffix(hook, "_above_empty") && hook != "all" && hook != "once" && hook != "worst" {
+			costs["router, "+hook] = value
 		}
 	}
 	return costs, nil

@@ -17,6 +17,7 @@ import (
 const (
 	burst        = 128
 	socketBuffer = 4 << 20
+	shortPayload = 22 // 64 bytes on Ethernet, the checksum at its end included in neither
 )
 
 // passage measures the whole way of short packets on one thread and processor.
@@ -27,21 +28,21 @@ type passage struct {
 	received [2 * shortPayload]byte
 }
 
-// openPassage replaces the bench's receiver, which would drop the packets.
-func (b *bench) openPassage() (*passage, error) {
-	if err := b.receiver.close(); err != nil {
+func (t *testbed) openPassage() (*passage, error) {
+	p := &passage{in: -1}
+	var err error
+	if p.out, err = t.openSender(t.sender, unix.IPPROTO_UDP); err != nil {
 		return nil, err
 	}
-	*b.receiver = receiver{}
-	p := &passage{out: b.sender, in: -1}
-	err := netns.Do(b.testbed.receiver, func() (err error) {
-		if p.in, err = unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0); err != nil {
+	err = netns.Do(t.receiver, func() (err error) {
+		family, address := sockaddr(t.target())
+		if p.in, err = unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0); err != nil {
 			return err
 		}
 		if err := unix.SetsockoptInt(p.in, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, socketBuffer); err != nil {
 			return err
 		}
-		return unix.Bind(p.in, &unix.SockaddrInet4{Addr: target.As4(), Port: udpPort})
+		return unix.Bind(p.in, address)
 	})
 	if err != nil {
 		p.close()
@@ -51,6 +52,7 @@ func (b *bench) openPassage() (*passage, error) {
 }
 
 func (p *passage) close() {
+	p.out.close()
 	if p.in >= 0 {
 		unix.Close(p.in)
 	}
@@ -61,7 +63,7 @@ var errMissing = errors.New("packets are missing")
 // rate sends a number of packets and returns packets per second of CPU time: the median
 // over bursts, so that other load on the machine hardly affects it.
 func (p *passage) rate(packets int) (float64, error) {
-	release, err := thread.Own(spread().Sender)
+	release, err := thread.Own(spread().sender)
 	if err != nil {
 		return 0, err
 	}
@@ -83,7 +85,7 @@ func (p *passage) rate(packets int) (float64, error) {
 	if missing := packets/burst*burst - arrived; missing > packets/1000 {
 		return 0, fmt.Errorf("pass packets: %d: %w", missing, errMissing)
 	}
-	return round(1e9 / estimate.Median(costs)), nil
+	return 1e9 / estimate.Median(costs), nil
 }
 
 // drain reads the arrived packets.

@@ -1,0 +1,72 @@
+// Package result is what the workloads of experiments have in common: a program with
+// subcommands, each of which measures once under one condition and prints one JSON object. What is
+// repeated, compared and judged belongs to the experiment that starts it (bench/*.yaml).
+package result
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// Result is what one run prints: its figures by name, and rows of intervals.
+type Result map[string]any
+
+// AddRow adds a row to the field intervals.
+func (r Result) AddRow(row map[string]any) {
+	rows, _ := r["intervals"].([]map[string]any)
+	r["intervals"] = append(rows, row)
+}
+
+// Print writes the result as one line of JSON.
+func (r Result) Print(to io.Writer) error {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("encode result: %w", err)
+	}
+	_, err = fmt.Fprintf(to, "%s\n", text)
+	return err
+}
+
+// Command defines its flags; what it returns runs once they are parsed.
+type Command func(f *flag.FlagSet) func(ctx context.Context) (Result, error)
+
+// Main is the main function of a workload that makes network namespaces.
+func Main(name string, commands map[string]Command) {
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, name, commands, os.Args[1:])
+	cancel()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, name string, commands map[string]Command, arguments []string) error {
+	if len(arguments) == 0 || commands[arguments[0]] == nil {
+		return fmt.Errorf("want a subcommand: %s", strings.Join(slices.Sorted(maps.Keys(commands)), ", "))
+	}
+	f := flag.NewFlagSet(name+" "+arguments[0], flag.ExitOnError)
+	measure := commands[arguments[0]](f)
+	_ = f.Parse(arguments[1:]) // exits
+	if f.NArg() > 0 {
+		return fmt.Errorf("unexpected argument %q", f.Arg(0))
+	}
+	if os.Geteuid() != 0 {
+		return errors.New("make network namespaces: not root; run it with sudo")
+	}
+	r, err := measure(ctx)
+	if err != nil {
+		return err
+	}
+	return r.Print(os.Stdout)
+}
