@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	fast        = 0 // a dumbbell whose middle link is not emulated
+	fast        = 0 // Mbit/s: a dumbbell whose middle link is not emulated
 	nearDevice  = "r"
 	farDevice   = "s"
 	farAddress  = "10.77.4.2"
@@ -26,16 +26,8 @@ const (
 	settle      = 250 * time.Millisecond
 )
 
-// rates of the middle link in Mbit/s, and of trains.
-var (
-	rates = []int{10, 100, 1000}
-	asked = []int{10, 50, 100, 500, 1000}
-	loads = []string{idle, competing}
-)
-
+// The competing flow has a share of the middle link's rate, on fast links crossRate.
 const (
-	idle      = "idle"
-	competing = "30 % competing" // of the middle link's rate, of fast links crossRate
 	share     = 0.3
 	crossRate = 300e6
 )
@@ -56,7 +48,7 @@ func newBed(ctx context.Context, agent string, mbit int) (*bed, error) {
 		emulation = fmt.Sprintf("    emulate: {seed: 1, rate: %dmbit, queue: 10000, from: {s: {rate: 0}}}\n", mbit)
 	}
 	text := fmt.Sprintf("name: capacity%d\nhosts: {a: {}, c: {}, r: {forward: true}, s: {forward: true}, b: {}, d: {}}\nlinks:\n"+
-		"  - ends: [a, r]\n  - ends: [c, r]\n  - ends: [r, s]\n%s  - ends: [s, b]\n  - ends: [s, d]\n", mbit, emulation)
+		"  - ends: [a, r]\n  - ends: [c, r]\n  - ends: [r, s]\n%s  - ends: [s, b]\n  - ends: [s, d]\n", os.Getpid(), emulation)
 	spec, err := lab.ParseSpec([]byte(text))
 	if err != nil {
 		return nil, err
@@ -109,10 +101,7 @@ func (b *bed) Close() error {
 }
 
 // compete starts the competing flow and returns what ends it.
-func (b *bed) compete(ctx context.Context, load string) (stop func(), err error) {
-	if load == idle {
-		return func() {}, nil
-	}
+func (b *bed) compete(ctx context.Context) (stop func(), err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var ended []chan error
 	stop = func() {

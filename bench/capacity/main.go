@@ -1,177 +1,210 @@
-// Command capacity measures how well the capacity of a path is estimated, and how pre-dispatch
-// changes what pairs and trains can measure (seed 5, E7 and E9): hosts at both ends of a
-// dumbbell with two routers, whose middle link has a known rate, idle and beside a competing
-// flow. Blocks hold every cell once, in random order. It needs root and iperf3.
+// Command capacity is the workload of the experiments on capacities (bench/capacity.yaml, bench/paper/s5): hosts at
+// both ends of a dumbbell with two routers, whose middle link can have a known rate, alone or beside a competing flow.
+// Each run measures once and prints one JSON object. Its subcommands:
 //
-// The links are emulated, and all hosts share one machine: routers forward when the processor
-// that sends has time, receive times are those of the scheduler, and a rate is that of frames without preamble and frame check sequence.
+//	estimate  the capacity of the middle link
+//	pairs     how close pairs arrive behind two routers (seed 5, E7)
+//	trains    the rate of trains behind two routers (seed 5, E9)
+//
+// It needs root and iperf3. The links are emulated, and all hosts share one machine: routers forward when the processor
+// that sends has time, receive times are those of the scheduler, and a rate is that of frames without preamble and
+// frame check sequence.
 package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
-	"math/rand/v2"
-	"os"
-	"os/signal"
+	"math"
 	"path/filepath"
-	"syscall"
+	"slices"
+	"strings"
 	"time"
 
-	"pillion.dev/bench/estimate"
-	"pillion.dev/bench/machine"
+	"pillion.dev/agent/estimator"
+	"pillion.dev/bench/result"
+	"pillion.dev/send/dispatch"
+	"pillion.dev/send/schedule"
 )
 
-type settings struct {
-	Blocks int    `json:"blocks"`
-	Pairs  int    `json:"pairs_per_block"`
-	Trains int    `json:"trains_per_block"`
-	Seed   uint64 `json:"seed"`
-
-	out, agent string
-}
-
-type report struct {
-	Experiment string          `json:"experiment"`
-	Date       time.Time       `json:"date"`
-	Seconds    float64         `json:"seconds"`
-	Commit     string          `json:"commit"`
-	Machine    machine.Machine `json:"machine"`
-	Settings   settings        `json:"settings"`
-	// Capacities are those of emulated links; Pairs and Trains what an observer at the far end saw.
-	Capacities []*capacityCell  `json:"capacities"`
-	Pairs      []*pairCell      `json:"pairs"`
-	Trains     []*trainCell     `json:"trains"`
-	Bars       []estimate.Bar   `json:"bars"`
-	Claims     []estimate.Claim `json:"claims"`
-}
-
 func main() {
-	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx)
-	cancel()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "capacity:", err)
-		os.Exit(1)
-	}
+	result.Main("capacity", map[string]result.Command{"estimate": estimateCommand, "pairs": pairsCommand, "trains": trainsCommand})
 }
 
-func run(ctx context.Context) error {
-	var s settings
-	flag.IntVar(&s.Blocks, "blocks", 20, "blocks; fewer than 6 decide nothing")
-	flag.IntVar(&s.Pairs, "pairs", 50, "pairs of a cell in a block")
-	flag.IntVar(&s.Trains, "trains", 10, "trains of 50 packets of a cell in a block")
-	flag.Uint64Var(&s.Seed, "seed", 1, "seed of the order of cells")
-	flag.StringVar(&s.out, "out", "bench/results", "folder of the results; - writes none")
-	flag.StringVar(&s.agent, "agent", "bin/pillion-agent", "program that emulates links")
-	flag.Parse()
-	if os.Geteuid() != 0 {
-		return errors.New("make network namespaces: not root; run it with sudo")
-	}
-	path, err := filepath.Abs(s.agent)
-	if err != nil {
-		return err
-	}
-	s.agent = path
-	r := report{Experiment: "capacity", Date: time.Now().UTC(), Commit: machine.Commit(), Machine: machine.Describe(), Settings: s}
-	if err := r.measure(ctx); err != nil {
-		return err
-	}
-	r.close()
-	r.Seconds, r.Machine.LoadEnd = time.Since(r.Date).Seconds(), machine.Load()
-	r.print()
-	if s.out == "-" {
-		return nil
-	}
-	text, err := json.MarshalIndent(&r, "", "  ")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(s.out, "capacity.json"), append(text, '\n'), 0o644)
+// path is a dumbbell and its load.
+type path struct {
+	agent     string
+	mbit      int
+	competing bool
 }
 
-// measure runs all blocks.
-func (r *report) measure(ctx context.Context) (err error) {
-	beds := map[int]*bed{}
-	defer func() {
-		for _, b := range beds {
-			err = errors.Join(err, b.Close())
-		}
-	}()
-	for _, mbit := range append([]int{fast}, rates...) {
-		b, err := newBed(ctx, r.Settings.agent, mbit)
+func (p *path) flags(f *flag.FlagSet) {
+	f.StringVar(&p.agent, "agent", "bin/pillion-agent", "program that emulates links")
+	f.BoolVar(&p.competing, "competing", false, "beside a flow of 30 % of the middle link's rate, or of 300 Mbit/s")
+}
+
+// on measures on a dumbbell.
+func (p *path) on(ctx context.Context, measure func(b *bed) (result.Result, error)) (r result.Result, err error) {
+	agent, err := filepath.Abs(p.agent)
+	if err != nil {
+		return nil, err
+	}
+	b, err := newBed(ctx, agent, p.mbit)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, b.Close()) }()
+	if p.competing {
+		stop, err := b.compete(ctx)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		beds[mbit] = b
+		defer stop()
 	}
-	var tasks []func(block int) error
-	for _, mbit := range rates {
-		for _, load := range loads {
-			c := &capacityCell{Name: fmt.Sprintf("%d Mbit/s, %s", mbit, load), Mbit: mbit, Load: load}
-			r.Capacities = append(r.Capacities, c)
-			tasks = append(tasks, func(block int) error { return c.run(ctx, beds[mbit], r.Settings, block) })
+	return measure(b)
+}
+
+// estimateCommand estimates a known capacity. An estimate that is not valid has neither error nor width; valid and
+// holds are 1 or 0.
+func estimateCommand(f *flag.FlagSet) func(ctx context.Context) (result.Result, error) {
+	var p path
+	p.flags(f)
+	f.IntVar(&p.mbit, "mbit", 100, "rate of the middle link in Mbit/s")
+	pairs := f.Int("pairs", 50, "pairs")
+	trains := f.Int("trains", 10, "trains of 50 packets")
+	seed := f.Uint64("seed", 1, "seed of the plan")
+	return func(ctx context.Context) (result.Result, error) {
+		if p.mbit <= 0 {
+			return nil, fmt.Errorf("invalid -mbit %d: want a positive rate", p.mbit)
+		}
+		plan := estimator.CapacityPlan{Pairs: *pairs, Trains: *trains, Count: packets, Size: size, Every: 5 * time.Millisecond, Seed: *seed}
+		return p.on(ctx, func(b *bed) (result.Result, error) { return b.estimate(ctx, plan) })
+	}
+}
+
+func (b *bed) estimate(ctx context.Context, plan estimator.CapacityPlan) (result.Result, error) {
+	header := *b.header
+	p, err := estimator.Open(ctx, estimator.Path{
+		Device: nearDevice, Namespace: b.near, Header: &header, Layer: estimator.Frames, Wait: 500 * time.Millisecond,
+		Far: estimator.Far{Device: farDevice, Namespace: b.far},
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer p.Close()
+	e, _, err := p.Capacity(ctx, plan, func(string) {})
+	if err != nil {
+		return nil, err
+	}
+	var causes []string
+	for _, f := range e.Findings {
+		if f.Invalidates {
+			causes = append(causes, string(f.Assumption))
 		}
 	}
-	for _, a := range arms {
-		for _, load := range loads {
-			p := &pairCell{Name: fmt.Sprintf("pairs, %s, %s", load, a.name), Arm: a.name, Load: load}
-			r.Pairs = append(r.Pairs, p)
-			tasks = append(tasks, func(int) error { return p.run(ctx, beds[fast], a.options, r.Settings) })
-		}
-		for _, mbit := range asked {
-			t := &trainCell{Name: fmt.Sprintf("trains at %d Mbit/s, %s", mbit, a.name), Arm: a.name, Mbit: mbit}
-			r.Trains = append(r.Trains, t)
-			tasks = append(tasks, func(int) error { return t.run(ctx, beds[fast], a.options, r.Settings) })
-		}
+	r := result.Result{"valid": 0, "causes": strings.Join(causes, ", ")}
+	if !e.Valid {
+		return r, nil
 	}
-	for block := range r.Settings.Blocks {
-		fmt.Fprintf(os.Stderr, "block %d of %d\n", block+1, r.Settings.Blocks)
-		for _, i := range rand.New(rand.NewPCG(r.Settings.Seed, uint64(block))).Perm(len(tasks)) {
-			if err := tasks[i](block); err != nil {
-				return fmt.Errorf("block %d: %w", block+1, err)
+	truth := float64(b.mbit) * 1e6
+	holds := 0
+	if e.Rate.Low <= truth && truth <= e.Rate.High {
+		holds = 1
+	}
+	r["valid"], r["holds"], r["mbit"] = 1, holds, e.Rate.Value/1e6
+	r["over_truth"], r["error"], r["width"] = e.Rate.Value/truth, math.Abs(e.Rate.Value/truth-1), (e.Rate.High-e.Rate.Low)/truth
+	return r, nil
+}
+
+func armFlag(f *flag.FlagSet) (parse func() (dispatch.Options, error)) {
+	arm := f.String("arm", "pre-dispatch", "pre-dispatch or socket")
+	return func() (dispatch.Options, error) {
+		options, ok := arms[*arm]
+		if !ok {
+			return options, fmt.Errorf("invalid -arm %q: want pre-dispatch or socket", *arm)
+		}
+		return options, nil
+	}
+}
+
+// pairsCommand measures the gap of pairs at the far end. Measurable is the rate at which frames of 1514 bytes follow
+// each other in the median pair: a faster link cannot be measured.
+func pairsCommand(f *flag.FlagSet) func(ctx context.Context) (result.Result, error) {
+	p := path{mbit: fast}
+	p.flags(f)
+	arm := armFlag(f)
+	count := f.Int("pairs", 50, "pairs")
+	return func(ctx context.Context) (result.Result, error) {
+		options, err := arm()
+		if err != nil {
+			return nil, err
+		}
+		s, err := schedule.Pair(size, schedule.Trains{Count: *count, Every: 3 * time.Millisecond})
+		if err != nil {
+			return nil, err
+		}
+		return p.on(ctx, func(b *bed) (result.Result, error) {
+			left, arrived, err := b.seen(ctx, options, s, *count, 2)
+			if err != nil {
+				return nil, err
 			}
+			r := result.Result{"pairs": *count, "complete": len(arrived)}
+			result.NewSample(gaps(left)).Put(r, "sent_gap")
+			received := result.NewSample(gaps(arrived))
+			received.Put(r, "gap")
+			r["measurable_gbps"] = size * 8 / received.Quantile(0.5)
+			return r, nil
+		})
+	}
+}
+
+// gaps between the first two packets of trains.
+func gaps(trains [][]int64) (list []int64) {
+	for _, t := range trains {
+		list = append(list, t[1]-t[0])
+	}
+	return list
+}
+
+// trainsCommand measures the rate of trains where the driver of the sender gets them, and at the far end.
+func trainsCommand(f *flag.FlagSet) func(ctx context.Context) (result.Result, error) {
+	p := path{mbit: fast}
+	p.flags(f)
+	arm := armFlag(f)
+	asked := f.Int("asked", 100, "rate of a train in Mbit/s")
+	count := f.Int("trains", 10, "trains of 50 packets")
+	return func(ctx context.Context) (result.Result, error) {
+		options, err := arm()
+		if err != nil {
+			return nil, err
 		}
-	}
-	return nil
-}
-
-func (r *report) close() {
-	for _, c := range r.Capacities {
-		c.close()
-	}
-	for _, p := range r.Pairs {
-		p.close()
-	}
-	for _, t := range r.Trains {
-		t.close()
-	}
-	r.Bars, r.Claims = r.bars(), r.claims()
-}
-
-func (r *report) print() {
-	fmt.Printf("%-28s %24s %10s %8s %8s %8s\n", "capacity", "error, %", "width, %", "valid", "holds", "runs")
-	for _, c := range r.Capacities {
-		fmt.Printf("%-28s %24s %10.2f %8d %8d %8d\n", c.Name, scaled(c.Error, 100), c.Width.Median*100, c.Valid, c.Holding, c.Runs)
-	}
-	for _, p := range r.Pairs {
-		fmt.Printf("%-36s gap p50 %s us, p90 %s us: %s Gbit/s\n", p.Name, p.Gap50, p.Gap90, p.Measurable)
-	}
-	for _, t := range r.Trains {
-		fmt.Printf("%-36s rate error %s %%, at the sender %s %%\n", t.Name, scaled(t.Error, 100), scaled(t.SentError, 100))
-	}
-	for _, b := range r.Bars {
-		fmt.Printf("%-9s %-70s %s, target %s %g\n", b.Verdict, b.Name, b.Estimate, b.Sense, b.Target)
-	}
-	for _, c := range r.Claims {
-		fmt.Printf("%s %-9s %s: %s (%s)\n", c.Experiment, c.Verdict, c.Claim, c.Estimate, c.Text)
+		length := time.Duration(packets * size * 8e3 / float64(max(*asked, 1)))
+		s, err := schedule.Rate(packets, size, float64(*asked)*1e6, schedule.Trains{Count: *count, Every: length + 5*time.Millisecond})
+		if err != nil {
+			return nil, err
+		}
+		return p.on(ctx, func(b *bed) (result.Result, error) {
+			left, arrived, err := b.seen(ctx, options, s, *count, packets)
+			if err != nil {
+				return nil, err
+			}
+			sent, received := medianRate(left), medianRate(arrived)
+			return result.Result{
+				"trains": *count, "complete": len(arrived), "sent_mbit": sent, "mbit": received,
+				"sent_over_asked": sent / float64(*asked), "over_asked": received / float64(*asked),
+				"sent_error": math.Abs(sent/float64(*asked) - 1), "error": math.Abs(received/float64(*asked) - 1),
+			}, nil
+		})
 	}
 }
 
-// scaled is an estimate in another unit.
-func scaled(e estimate.Estimate, by float64) estimate.Estimate {
-	e.Median, e.Low, e.High = e.Median*by, e.Low*by, e.High*by
-	return e
+// medianRate of trains in Mbit/s.
+func medianRate(trains [][]int64) float64 {
+	var mbit []float64
+	for _, times := range trains {
+		mbit = append(mbit, (packets-1)*size*8e3/float64(times[packets-1]-times[0]))
+	}
+	slices.Sort(mbit)
+	return (mbit[(len(mbit)-1)/2] + mbit[len(mbit)/2]) / 2
 }

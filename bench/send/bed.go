@@ -69,7 +69,7 @@ func (b *bed) build(rate float64) (err error) {
 	if err != nil {
 		return err
 	}
-	b.header = &frame.Header{Destination: netip.MustParseAddr(farAddress), Protocol: protocol, SourcePort: 50000, DestinationPort: port}
+	b.header = &frame.Header{Destination: netip.MustParseAddr(farAddress), Protocol: frame.UDP, SourcePort: 50000, DestinationPort: port}
 	return netns.Do(b.near, func() error { return send.Address(b.header, nearDevice) })
 }
 

@@ -2,37 +2,15 @@ package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"runtime"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"pillion.dev/bench/estimate"
+	"pillion.dev/bench/result"
 )
-
-// clock is what the sender's clock and sleep can do (seed 5, E1 and E2).
-type clock struct {
-	// ResolutionNS is what clock_getres says of CLOCK_MONOTONIC.
-	ResolutionNS int64 `json:"resolution_ns"`
-	// Between is the time between two successive readings.
-	Between50 estimate.Estimate `json:"between_readings_p50_ns"`
-	Between99 estimate.Estimate `json:"between_readings_p99_ns"`
-	Sleeps    []*sleep          `json:"sleeps"`
-
-	between [][]float64
-}
-
-// sleep is how much longer than asked for clock_nanosleep takes.
-type sleep struct {
-	Asked    time.Duration `json:"asked_ns"`
-	Realtime bool          `json:"realtime"` // priority of the thread
-	// Oversleep in microseconds.
-	P50 estimate.Estimate `json:"p50_us"`
-	P99 estimate.Estimate `json:"p99_us"`
-
-	over [][]float64
-}
 
 func monotonic() int64 {
 	var t unix.Timespec
@@ -40,82 +18,57 @@ func monotonic() int64 {
 	return t.Nano()
 }
 
-const (
-	readings = 100_000
-	sleeps   = 100
-)
-
-func newClock() (*clock, error) {
-	var resolution unix.Timespec
-	if err := unix.ClockGetres(unix.CLOCK_MONOTONIC, &resolution); err != nil {
-		return nil, fmt.Errorf("read clock resolution: %w", err)
-	}
-	c := &clock{ResolutionNS: resolution.Nano()}
-	for _, realtime := range []bool{false, true} {
-		for _, asked := range []time.Duration{10 * time.Microsecond, 100 * time.Microsecond, time.Millisecond} {
-			c.Sleeps = append(c.Sleeps, &sleep{Asked: asked, Realtime: realtime})
+// clockCommand measures what the sender's clock and sleep can do (seed 5, E1 and E2): the time between two successive
+// readings, and how much longer than asked for clock_nanosleep takes.
+func clockCommand(f *flag.FlagSet) func(ctx context.Context) (result.Result, error) {
+	readings := f.Int("readings", 100_000, "readings of the clock")
+	sleeps := f.Int("sleeps", 100, "sleeps")
+	asked := f.Duration("sleep", 100*time.Microsecond, "duration of a sleep")
+	realtime := f.Bool("realtime", false, "sleep at real-time priority")
+	return func(context.Context) (result.Result, error) {
+		var resolution unix.Timespec
+		if err := unix.ClockGetres(unix.CLOCK_MONOTONIC, &resolution); err != nil {
+			return nil, fmt.Errorf("read clock resolution: %w", err)
 		}
-	}
-	return c, nil
-}
-
-func (c *clock) name() string   { return "clock" }
-func (c *clock) beside() string { return idle }
-
-func (c *clock) run(context.Context, *experiment) error {
-	between := make([]float64, readings)
-	last := monotonic()
-	for i := range between {
-		here := monotonic()
-		between[i], last = float64(here-last), here
-	}
-	c.between = append(c.between, between)
-	for _, s := range c.Sleeps {
-		if err := s.measure(); err != nil {
-			return err
+		between := make([]int64, *readings)
+		last := monotonic()
+		for i := range between {
+			here := monotonic()
+			between[i], last = here-last, here
 		}
+		over, err := oversleep(*sleeps, *asked, *realtime)
+		if err != nil {
+			return nil, err
+		}
+		r := result.Result{"resolution_ns": resolution.Nano()}
+		result.NewSample(between).Put(r, "between")
+		result.NewSample(over).Put(r, "oversleep")
+		return r, nil
 	}
-	return nil
 }
 
-func (c *clock) close() {
-	c.Between50, c.Between99 = byBlock(c.between, quantile(0.5)), byBlock(c.between, quantile(0.99))
-	for _, s := range c.Sleeps {
-		s.P50, s.P99 = byBlock(s.over, quantile(0.5)), byBlock(s.over, quantile(0.99))
-	}
-}
-
-// measure sleeps on a thread of its own, which ends with it.
-func (s *sleep) measure() (err error) {
+// oversleep sleeps on a thread of its own, which ends with it.
+func oversleep(n int, asked time.Duration, realtime bool) (over []int64, err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		runtime.LockOSThread() // never unlocked: the thread ends
-		if s.Realtime {
+		if realtime {
 			fifo := &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 40}
 			if err = unix.SchedSetAttr(0, fifo, 0); err != nil {
 				err = fmt.Errorf("set real-time priority: %w", err)
 				return
 			}
 		}
-		over := make([]float64, sleeps)
+		over = make([]int64, n)
 		for i := range over {
-			until := monotonic() + int64(s.Asked)
+			until := monotonic() + int64(asked)
 			at := unix.NsecToTimespec(until)
 			for unix.ClockNanosleep(unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, &at, nil) == unix.EINTR {
 			}
-			over[i] = float64(monotonic()-until) / 1e3
+			over[i] = monotonic() - until
 		}
-		s.over = append(s.over, over)
 	}()
 	<-done
-	return err
-}
-
-// priority of the thread that slept.
-func (s *sleep) priority() string {
-	if s.Realtime {
-		return "real-time"
-	}
-	return "ordinary"
+	return over, err
 }

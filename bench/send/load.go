@@ -22,7 +22,7 @@ const (
 	idle          = "idle"
 	processor     = "processor"     // a busy loop on every processor
 	interfaceLoad = "interface"     // a flood of datagrams through the sender's device
-	crossTraffic  = "cross traffic" // TCP at up to 10 Gbit/s through the sender's device
+	crossTraffic  = "cross-traffic" // TCP at up to 10 Gbit/s through the sender's device
 	throttled     = "throttled"     // the sender has a tenth of a processor
 )
 

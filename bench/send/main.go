@@ -1,11 +1,18 @@
-// Command send repeats the experiments of seed 5 (E1 to E6, E8, E10 to E12; bench/capacity has
-// E7 and E9): how exactly trains and pairs leave by pre-dispatch and by a plain socket, idle,
-// beside loads and with a tenth of a processor, over a veth pair, as an observer that shares
-// nothing with the sender sees them reach the driver. Beside them other programs that send
-// at a rate, as far as installed. Blocks hold everything once, in random order. It needs root.
+// Command send is the workload of the experiments on exact sending (bench/send*.yaml,
+// bench/paper/s5): each run sends one schedule in one way beside one load over a veth pair, and prints as one JSON
+// object how exactly its packets left, as an observer that shares nothing with the sender sees them reach the
+// driver. Its subcommands:
 //
-// Figures are of one machine without wires. An absolute time proves little on a shared
-// machine; the ratios of the same block prove more.
+//	train   trains of packets at a distance
+//	pair    pairs of packets as close as possible
+//	flush   one long train as close as possible
+//	rate    packets at a constant rate
+//	clock   readings of the clock, and sleeps
+//	model   traffic of a model
+//	speed   a train at maximum speed over a line that is slower than the sender
+//	peer    another program that sends at a rate, or this one in the same way
+//
+// It needs root. There are no wires: the last time is that of the driver.
 package main
 
 import (
@@ -14,94 +21,63 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
-	"regexp"
-	"syscall"
+	"slices"
+	"strings"
 	"time"
 
-	"pillion.dev/bench/machine"
+	"pillion.dev/bench/result"
 	"pillion.dev/internal/netns"
+	"pillion.dev/send/dispatch"
 )
-
-type settings struct {
-	Blocks  int    `json:"blocks"`
-	Trains  int    `json:"trains_per_block"`
-	Packets int    `json:"packets_per_train"`
-	Pairs   int    `json:"pairs_per_block"`
-	Flush   int    `json:"packets_of_the_longest_train"`
-	Seed    uint64 `json:"seed"`
-
-	out    string
-	only   *regexp.Regexp
-	render bool
-}
 
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == "load" { // a child of this program
-		exit(imposeLoad(os.Args[2:]))
-	}
-	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx)
-	cancel()
-	exit(err)
-}
-
-func exit(err error) {
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "send:", err)
+		fmt.Fprintln(os.Stderr, "send:", imposeLoad(os.Args[2:]))
 		os.Exit(1)
 	}
-	os.Exit(0)
+	result.Main("send", commands)
 }
 
-func parse() (s settings, err error) {
-	flag.IntVar(&s.Blocks, "blocks", 9, "blocks; fewer than 6 decide nothing")
-	flag.IntVar(&s.Trains, "trains", 8, "trains of a cell in a block")
-	flag.IntVar(&s.Packets, "packets", 50, "packets of a train")
-	flag.IntVar(&s.Pairs, "pairs", 50, "pairs of a cell in a block")
-	flag.IntVar(&s.Flush, "flush", 100_000, "identical packets sent as close to each other as possible")
-	flag.Uint64Var(&s.Seed, "seed", 1, "seed of the order of cells")
-	flag.StringVar(&s.out, "out", "bench/results", "folder of the results; - writes none")
-	flag.BoolVar(&s.render, "render", false, "only write the report of the results that the folder has")
-	only := flag.String("only", "", "regular expression of the names of the cells to run; the others are left out")
-	flag.Parse()
-	if s.only, err = regexp.Compile(*only); err != nil {
-		return s, fmt.Errorf("read -only: %w", err)
-	}
-	return s, nil
+var commands = map[string]result.Command{
+	"train": shapeCommand(train), "pair": shapeCommand(pair), "flush": shapeCommand(flush), "rate": shapeCommand(rate),
+	"clock": clockCommand, "model": modelCommand, "speed": speedCommand, "peer": peerCommand,
 }
 
-func run(ctx context.Context) error {
-	s, err := parse()
-	if err != nil {
-		return err
-	}
-	if s.render {
-		return render(s.out)
-	}
-	if os.Geteuid() != 0 {
-		return errors.New("make network namespaces: not root; run it with sudo")
-	}
-	r, err := measure(ctx, s)
-	if err != nil {
-		return err
-	}
-	fmt.Print(r.markdown())
-	if s.out == "-" {
-		return nil
-	}
-	if err := r.write(s.out); err != nil {
-		return err
-	}
-	return render(s.out)
+// arms are the ways to send: pre-dispatch of the whole train before its first packet is due, pre-dispatch of each
+// packet some time before it is, and prepare, sleep, write to a packet socket, at ordinary priority.
+var arms = []string{"initial", "on-the-fly", "socket"}
+
+// way is an arm with its period.
+type way struct {
+	arm  string
+	lead time.Duration
 }
 
-func measure(ctx context.Context, s settings) (r *report, err error) {
+func (w *way) flags(f *flag.FlagSet) {
+	f.StringVar(&w.arm, "arm", "initial", strings.Join(arms, ", "))
+	f.DurationVar(&w.lead, "lead", 500*time.Microsecond, "pre-dispatch period of on-the-fly")
+}
+
+func (w *way) options(b *bed) (dispatch.Options, error) {
+	o := dispatch.Options{Mechanism: "bpf", NoDriver: true, Device: nearDevice, Namespace: b.namespace}
+	switch w.arm {
+	case "initial":
+	case "on-the-fly":
+		o.Lead = max(w.lead, 1) // 0 would be initial
+	case "socket":
+		o.Mechanism = "packet-sleep"
+	default:
+		return o, fmt.Errorf("invalid -arm %q: want %s", w.arm, strings.Join(arms, ", "))
+	}
+	return o, nil
+}
+
+// beside runs a measurement on a bed beside a load.
+func beside(ctx context.Context, load string, measure func(b *bed) (result.Result, error)) (r result.Result, err error) {
+	if !slices.Contains(loads, load) {
+		return nil, fmt.Errorf("invalid -load %q: want %s", load, strings.Join(loads, ", "))
+	}
 	if err := netns.DeleteStale(namePrefix); err != nil {
-		return nil, err
-	}
-	r = &report{Experiment: "send", Date: time.Now().UTC(), Commit: machine.Commit(), Machine: machine.Describe(), Settings: s, Cells: cells(), Models: models(), Peers: peers(), Speeds: speeds()}
-	if r.Clock, err = newClock(); err != nil {
 		return nil, err
 	}
 	b, err := newBed(0)
@@ -109,16 +85,14 @@ func measure(ctx context.Context, s settings) (r *report, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, b.Close()) }()
-	x := experiment{settings: s, bed: b}
-	for _, u := range r.units() {
-		if s.only.MatchString(u.name()) {
-			x.units = append(x.units, u)
-		}
-	}
-	if err := x.run(ctx); err != nil {
+	stop, err := b.impose(ctx, load)
+	if err != nil {
 		return nil, err
 	}
-	r.Bars, r.Claims = append(bars(r.Cells), modelBars(r.Models)...), claims(r)
-	r.Seconds, r.Machine.LoadEnd = time.Since(r.Date).Seconds(), machine.Load()
-	return r, nil
+	defer func() { err = errors.Join(err, stop()) }()
+	return measure(b)
+}
+
+func loadFlag(f *flag.FlagSet) *string {
+	return f.String("load", idle, strings.Join(loads, ", "))
 }

@@ -3,19 +3,17 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
-	"math"
 	"net/netip"
 	"os/exec"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
-	"pillion.dev/bench/estimate"
+	"pillion.dev/bench/result"
 	"pillion.dev/internal/netns"
-	"pillion.dev/send"
-	"pillion.dev/send/dispatch"
-	"pillion.dev/send/frame"
 	"pillion.dev/send/schedule"
 )
 
@@ -23,22 +21,8 @@ import (
 // captured at the far end in the same way for each of them, since only this sender's
 // packets carry a tag.
 type peer struct {
-	Name string `json:"name"`
-	Tool string `json:"tool"`
-	Load string `json:"load"`
-	// AskGap is the time between packets; Size in bytes of their frames.
-	AskGap time.Duration `json:"gap_asked_ns"`
-	Size   int           `json:"size"`
-
-	// Errors of the distances between packets in microseconds, by block.
-	P50       estimate.Estimate `json:"p50_us"`
-	P99       estimate.Estimate `json:"p99_us"`
-	Within10  estimate.Estimate `json:"within_10us"`
-	RateError estimate.Estimate `json:"rate_error"`
-
-	tool   tool
-	errors [][]float64
-	rates  []float64
+	gap  time.Duration // between packets
+	size int           // of their frames in bytes
 }
 
 const (
@@ -47,31 +31,31 @@ const (
 	headers = 14 + 20 + 8
 )
 
-// tool is how a peer is run; this sender's ways have a mechanism in place of commands.
+// tool is how a peer is run; this sender's have an arm in place of commands.
 type tool struct {
 	name           string
 	binary         string
 	server, client func(p *peer) []string
-	mechanism      string
+	arm            string
 }
 
 var tools = []tool{
-	{name: "pillion", mechanism: "bpf"},
-	{name: "plain socket", mechanism: "packet-sleep"},
+	{name: "pillion", arm: "initial"},
+	{name: "socket", arm: "socket"},
 	{name: "iperf3", binary: "iperf3",
 		server: func(*peer) []string { return words("iperf3", "-s", "-1", "-p", peerPort) },
 		client: func(p *peer) []string {
-			return words("iperf3", "-c", farAddress, "-p", peerPort, "-u", "-t", 1, "-l", p.Size-headers, "-b", int(p.packetsPerSecond()*float64(p.Size-headers)*8))
+			return words("iperf3", "-c", farAddress, "-p", peerPort, "-u", "-t", 1, "-l", p.size-headers, "-b", int(p.packetsPerSecond()*float64(p.size-headers)*8))
 		}},
 	{name: "iperf2", binary: "iperf",
 		server: func(*peer) []string { return words("iperf", "-s", "-u", "-p", peerPort) },
 		client: func(p *peer) []string {
-			return words("iperf", "-c", farAddress, "-p", peerPort, "-u", "-t", 1, "-l", p.Size-headers, "-b", fmt.Sprintf("%.0fpps", p.packetsPerSecond()))
+			return words("iperf", "-c", farAddress, "-p", peerPort, "-u", "-t", 1, "-l", p.size-headers, "-b", fmt.Sprintf("%.0fpps", p.packetsPerSecond()))
 		}},
-	{name: "D-ITG", binary: "ITGSend",
+	{name: "d-itg", binary: "ITGSend",
 		server: func(*peer) []string { return words("ITGRecv") },
 		client: func(p *peer) []string {
-			return words("ITGSend", "-a", farAddress, "-rp", peerPort, "-T", "UDP", "-t", 1000, "-c", p.Size-headers, "-C", fmt.Sprintf("%.0f", p.packetsPerSecond()))
+			return words("ITGSend", "-a", farAddress, "-rp", peerPort, "-T", "UDP", "-t", 1000, "-c", p.size-headers, "-C", fmt.Sprintf("%.0f", p.packetsPerSecond()))
 		}},
 }
 
@@ -82,85 +66,84 @@ func words(all ...any) (list []string) {
 	return list
 }
 
-func (p *peer) packetsPerSecond() float64 { return 1 / p.AskGap.Seconds() }
+func (p *peer) packetsPerSecond() float64 { return 1 / p.gap.Seconds() }
 
-// peers are the cells of all installed tools.
-func peers() (all []*peer) {
-	for _, load := range []string{idle, processor} {
-		for _, gap := range []time.Duration{250 * time.Microsecond, time.Millisecond} { // 48 and 12 Mbit/s
-			for _, t := range tools {
-				if _, err := exec.LookPath(t.binary); t.binary != "" && err != nil {
-					continue
-				}
-				all = append(all, &peer{Name: fmt.Sprintf("%s, %v, %s", load, gap, t.name), Tool: t.name, Load: load, AskGap: gap, Size: 1514, tool: t})
+// peerCommand measures one program: gap_error is how far distances of packets were from the one asked for.
+func peerCommand(f *flag.FlagSet) func(ctx context.Context) (result.Result, error) {
+	var p peer
+	var names []string
+	for _, t := range tools {
+		names = append(names, t.name)
+	}
+	load := loadFlag(f)
+	name := f.String("tool", "pillion", strings.Join(names, ", "))
+	f.DurationVar(&p.gap, "gap", 250*time.Microsecond, "distance of packets")
+	f.IntVar(&p.size, "size", 1514, "bytes of a frame")
+	return func(ctx context.Context) (result.Result, error) {
+		i := slices.Index(names, *name)
+		if i < 0 {
+			return nil, fmt.Errorf("invalid -tool %q: want %s", *name, strings.Join(names, ", "))
+		}
+		if binary := tools[i].binary; binary != "" {
+			if _, err := exec.LookPath(binary); err != nil {
+				return nil, fmt.Errorf("find %s: %w; make install-bench installs it", *name, err)
 			}
 		}
+		return beside(ctx, *load, func(b *bed) (result.Result, error) { return p.run(ctx, b, &tools[i]) })
 	}
-	return all
 }
 
-func (p *peer) name() string   { return p.Name }
-func (p *peer) beside() string { return p.Load }
-
-func (p *peer) run(ctx context.Context, x *experiment) error {
-	t := p.tool
+func (p *peer) run(ctx context.Context, b *bed, t *tool) (result.Result, error) {
 	c := newChildren(ctx)
 	defer c.stop()
 	if t.server != nil {
-		if err := c.start(x.bed.far, t.server(p)...); err != nil {
-			return err
+		if err := c.start(b.far, t.server(p)...); err != nil {
+			return nil, err
 		}
 		time.Sleep(serverStart)
 	}
-	captured, err := startCapture(ctx, x.bed.far, farDevice, "udp dst port "+strconv.Itoa(peerPort))
+	captured, err := startCapture(ctx, b.far, farDevice, "udp dst port "+strconv.Itoa(peerPort))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if t.client == nil {
-		err = p.send(ctx, x.bed, t.mechanism)
+		err = p.send(ctx, b, t.arm)
 	} else {
 		command := t.client(p)
-		client := exec.CommandContext(ctx, command[0], command[1:]...)
-		_, err = netns.Run(x.bed.near, client)
+		_, err = netns.Run(b.near, exec.CommandContext(ctx, command[0], command[1:]...))
 	}
-	stamps, stopped := captured.stop(p.Size)
+	stamps, stopped := captured.stop(p.size)
 	if err = errors.Join(err, stopped); err != nil {
-		return err
+		return nil, err
 	}
-	return p.add(stamps)
+	return p.compare(stamps)
 }
 
-func (p *peer) send(ctx context.Context, b *bed, mechanism string) error {
-	s, err := dispatch.Open(dispatch.Options{Device: nearDevice, Namespace: b.namespace, Mechanism: mechanism, NoDriver: true})
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	packets, err := schedule.Train(int(p.packetsPerSecond()), p.Size, p.AskGap, schedule.Trains{Count: 1})
+func (p *peer) send(ctx context.Context, b *bed, arm string) error {
+	packets, err := schedule.Train(int(p.packetsPerSecond()), p.size, p.gap, schedule.Trains{Count: 1})
 	if err != nil {
 		return err
 	}
 	header := *b.header
 	header.Destination, header.DestinationPort = netip.MustParseAddr(farAddress), peerPort
-	return send.Run(ctx, s, send.Job{Schedule: packets, Headers: map[string]*frame.Header{"": &header}}, func(dispatch.Record) {})
+	other := *b
+	other.header = &header
+	_, err = (&way{arm: arm}).send(ctx, &other, packets)
+	return err
 }
 
-func (p *peer) add(stamps []int64) error {
+func (p *peer) compare(stamps []int64) (result.Result, error) {
 	if float64(len(stamps)) < p.packetsPerSecond()/2 {
-		return fmt.Errorf("%d packets of about %.0f were captured", len(stamps), p.packetsPerSecond())
+		return nil, fmt.Errorf("%d packets of about %.0f were captured", len(stamps), p.packetsPerSecond())
 	}
-	var off []float64
+	var off []int64
 	for i := 1; i < len(stamps); i++ {
-		off = append(off, math.Abs(float64(stamps[i]-stamps[i-1]-p.AskGap.Nanoseconds()))/1e3)
+		off = append(off, abs(stamps[i]-stamps[i-1]-p.gap.Nanoseconds()))
 	}
-	slices.Sort(off)
-	p.errors = append(p.errors, off)
 	mean := float64(stamps[len(stamps)-1]-stamps[0]) / float64(len(stamps)-1)
-	p.rates = append(p.rates, float64(p.AskGap)/mean-1)
-	return nil
-}
-
-func (p *peer) close() {
-	p.P50, p.P99 = byBlock(p.errors, quantile(0.5)), byBlock(p.errors, quantile(0.99))
-	p.Within10, p.RateError = byBlock(p.errors, share(10)), estimate.Of(p.rates)
+	r := result.Result{"packets": len(stamps), "rate_over_asked": float64(p.gap) / mean}
+	errors := result.NewSample(off)
+	errors.Put(r, "gap_error")
+	putShares(r, errors)
+	return r, nil
 }
