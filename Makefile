@@ -36,7 +36,7 @@ LONGPACKAGES = $(shell find . -name node_modules -prune -o -name '*_long_test.go
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: install
 install: ## install what is required to build and run (Debian packages, Go); root is required only if something is missing
@@ -182,6 +182,14 @@ paper-s2: install build ## repeat the experiments of hamilton-2012, the service 
 	go build -o bin/ ./bench/overhead
 	.ci/experiment --paper hamilton-2012 $(RESULTS) bench/paper/s2/*.yaml
 
+.PHONY: paper-s3
+paper-s3: workloads ## repeat the experiments of angrisani, router delays (20 hours at most; QUICK=1: 10 minutes)
+	.ci/experiment --paper angrisani $(RESULTS) bench/paper/s3/*.yaml
+
+.PHONY: paper-s5
+paper-s5: workloads ## repeat the experiments of li-2015, exact sending (10 hours at most; QUICK=1: 10 minutes)
+	.ci/experiment --paper li-2015 $(RESULTS) bench/paper/s5/*.yaml
+
 .PHONY: bench-service
 bench-service: install build ## measure ingest, 500 agents, and a query over 100 million rows (12 minutes)
 	go run ./bench/ingest
@@ -197,17 +205,21 @@ bench-oml: install build ## measure the ingest of application reports and the co
 	go run ./bench/oml $(if $(PEER),--peer $(PEER)/bin/oml2-server)
 	go run ./bench/inject $(if $(PEER),--peer $(PEER))
 
+.PHONY: workloads
+workloads: install build ## build the workloads of the experiments on routers and senders into bin/bench
+	go build -o bin/bench/ ./bench/router ./bench/send ./bench/capacity
+
 .PHONY: bench-router
-bench-router: install ## repeat the experiments of the router-delay paper, and measure the profiling overhead; BENCHFLAGS="--repeats 100" as in the paper
-	go run ./bench/router $(BENCHFLAGS)
+bench-router: workloads ## measure what the router profile costs and whether its account closes (an hour; QUICK=1: 2 minutes)
+	.ci/experiment $(RESULTS) bench/router*.yaml
 
 .PHONY: bench-send
-bench-send: bench-capacity ## repeat all experiments of the paper on exact sending, beside other senders as far as installed (20 minutes); BENCHFLAGS="--blocks 6"
-	go run ./bench/send $(BENCHFLAGS)
+bench-send: workloads ## compare the sender with other programs as far as make install-bench installed them, and measure models (2 hours; QUICK=1: 8 minutes)
+	.ci/experiment $(RESULTS) bench/send*.yaml
 
 .PHONY: bench-capacity
-bench-capacity: install build ## measure how well capacities are estimated, and repeat the experiments of the paper on pairs and trains over routers (7 minutes); BENCHFLAGS="--blocks 6"
-	go run ./bench/capacity $(BENCHFLAGS)
+bench-capacity: workloads ## measure how well capacities are estimated (half an hour; QUICK=1: 2 minutes)
+	.ci/experiment $(RESULTS) bench/capacity.yaml
 
 .PHONY: size
 size: ## count lines of code at REV (HEAD) and now, without tests and generated files
