@@ -184,6 +184,9 @@ func TestValidatedPaths(t *testing.T) {
 		}
 		checkIs(t, checks[0], row.level, row.words...)
 	}
+	tagged := path(validation.Failed)
+	tagged.Tagged = true
+	checkIs(t, judgePaths([]Path{tagged})[0], Warning, "clocks of the two hosts differ by more than 17 s", "check that the clocks of both hosts agree")
 	if checks := judgePaths(nil); len(checks) != 0 {
 		t.Errorf("no paths: %+v", checks)
 	}

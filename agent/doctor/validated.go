@@ -51,7 +51,11 @@ func (p Path) advice() string {
 	case validation.ChecksumFailed:
 		return fmt.Sprintf("update the driver or firmware of %s, let the kernel compute checksums (ethtool -K %s tx off), or leave %s out of the encodings", p.Device, p.Device, p.Encoding)
 	case validation.Failed, validation.Altered:
-		return fmt.Sprintf("permit packets marked with %s in firewalls and middleboxes, or leave it out of the encodings", p.Encoding)
+		clocks := ""
+		if p.Tagged {
+			clocks = "check that the clocks of both hosts agree; "
+		}
+		return clocks + fmt.Sprintf("permit packets marked with %s in firewalls and middleboxes, or leave it out of the encodings", p.Encoding)
 	case validation.Unanswered:
 		return fmt.Sprintf("permit UDP port %d to the peer; without a destination there, ICMP port unreachable from it", wire.ProbePort)
 	}

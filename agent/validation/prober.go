@@ -88,6 +88,8 @@ type Path struct {
 	// MTU is the size of the largest marked packet that arrives, bytes, if larger ones that
 	// fit the device do not and no router reports it; otherwise 0.
 	MTU int
+	// Tagged: marks carry tags, which are not accepted from a host with another time.
+	Tagged bool
 }
 
 // Text says what is known.
@@ -95,6 +97,9 @@ func (p Path) Text() string {
 	text := fmt.Sprintf("path to %s, encoding %s: %s: %s", p.Address, p.Encoding, p.State, p.State.Text())
 	if p.State == Passed && p.MTU != 0 {
 		text += fmt.Sprintf(", up to %d bytes", p.MTU)
+	}
+	if p.Tagged && (p.State == Failed || p.State == Altered) {
+		text += "; authenticated marks are not read, either, if the clocks of the two hosts differ by more than 17 s"
 	}
 	return text
 }
@@ -306,7 +311,7 @@ func (p *Prober) listen() {
 func (p *Prober) add(key source.Path) *path {
 	known := p.paths[key]
 	if known == nil {
-		known = &path{Path: Path{Path: key, State: Pending, Since: time.Now()}}
+		known = &path{Path: Path{Path: key, State: Pending, Since: time.Now(), Tagged: p.tagged}}
 		if len(p.paths) < pathsMax {
 			p.paths[key] = known
 		}

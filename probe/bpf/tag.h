@@ -134,5 +134,7 @@ static __always_inline __u64 tag_epoch(__u64 utc_ns)
 
 /* The most by which a mark's time and the clock of its destination may differ. */
 #define TAG_FRESH_NS (1ll << 35)
+/* Up to this difference, half an epoch, marks without a time are always accepted, too. */
+#define TAG_NEAR_NS (1ll << (WIRE_TAG_EPOCH - 1))
 
 #endif

@@ -15,11 +15,6 @@ struct probe_head {
 	__be16 balance;
 };
 
-static __always_inline int is_path_probe(const struct mark *m)
-{
-	return m->key.dport == bpf_htons(WIRE_PROBE_PORT) && m->key.protocol == IPPROTO_UDP;
-}
-
 /* Where the data of the probe begins in its packet, once the mark is taken out. */
 static __always_inline __u32 probe_data(const struct mark *m)
 {
@@ -39,18 +34,29 @@ static __always_inline int probe_note(struct probe_head *head, int verdict)
 	return 0;
 }
 
+/* Would marks without a time be rejected, now or a few seconds later? Their packets would be lost. */
+static __always_inline int clocks_differ(const struct mark *m, __u64 now_ns)
+{
+	__s64 delay = delay_of(m, now_ns);
+
+	return delay >= TAG_NEAR_NS || delay <= -TAG_NEAR_NS;
+}
+
 /* Instead of account_packet: to the destination a probe is a packet without a mark. */
 static __noinline int probe_verdict(const struct mark *m, struct tally *tally, int verdict)
 {
 	__u32 zero = 0;
 	struct accepted *accepted = bpf_map_lookup_elem(&findings, &zero);
+	__u64 now_ns = clock_utc_ns();
 
 	if (!m || !tally || !accepted)
 		return VERDICT_PEER;
 	tally->verdicts[VERDICT_UNMARKED]++;
 	if (verdict != VERDICT_MARKED)
 		return is_peer(m) ? verdict : VERDICT_PEER;
-	verdict = peer_accept(m, clock_utc_ns(), accepted);
+	verdict = peer_accept(m, now_ns, accepted);
+	if (verdict == VERDICT_MARKED && accepted->keyed && clocks_differ(m, now_ns))
+		return VERDICT_MALFORMED;
 	return verdict == VERDICT_FORGED ? VERDICT_MALFORMED : verdict;
 }
 

@@ -4,8 +4,10 @@ import (
 	"encoding/binary"
 	"net/netip"
 	"testing"
+	"time"
 
 	"pillion.dev/wire"
+	"pillion.dev/wire/fivetuple"
 	"pillion.dev/wire/test/codec"
 )
 
@@ -79,4 +81,56 @@ func TestPathProbe(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestPathProbeUnderFilters: filters of sessions select flows, not path probes.
+func TestPathProbeUnderFilters(t *testing.T) {
+	filter, err := fivetuple.ParseFilter("proto=tcp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := open(t, Settings{Peers: Peers{netip.MustParsePrefix("192.0.2.0/24"): {Filters: []fivetuple.Filter{filter}}}})
+	in, err := codec.Insert(probePacket(false), wire.Shim, codec.Mark{Modules: wire.Loss, Sequence: 5, Single: true}, wire.Port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := foundBy(t, d, frame(in)); got != wire.ProbeMarkRead {
+		t.Errorf("says %d, want %d", got, wire.ProbeMarkRead)
+	}
+}
+
+// TestPathProbeWithWrongClock: where clocks differ so much that marks without a time would be
+// rejected, with their packets, no path passes, although a mark with a time is still accepted.
+func TestPathProbeWithWrongClock(t *testing.T) {
+	for _, row := range []struct {
+		ahead time.Duration
+		want  wire.ProbeRead
+	}{
+		{0, wire.ProbeMarkRead}, {15 * time.Second, wire.ProbeMarkRead}, {-15 * time.Second, wire.ProbeMarkRead},
+		{18 * time.Second, wire.ProbeMalformed}, {-18 * time.Second, wire.ProbeMalformed}, {time.Hour, wire.ProbeMalformed},
+	} {
+		d := keyed(t)
+		for _, encoding := range []wire.Encoding{wire.UDPOption, wire.Shim} {
+			w := tagger{probePacket(false), encoding, pairKey}
+			got := foundBy(t, d, w.write(t, 5, true, time.Now().Add(row.ahead)))
+			if encoding == wire.Shim && got != wire.ProbeMarkRead { // the mark is left in
+				got = wire.ProbeMalformed
+			}
+			if got != row.want {
+				t.Errorf("%v, clocks %v apart: says %d, want %d", encoding, row.ahead, got, row.want)
+			}
+		}
+	}
+	d := open(t, Settings{Peers: Peers{{}: {}}}) // without a key the time does not matter
+	if got := foundBy(t, d, tagger{probePacket(false), wire.Shim, pairKey}.write(t, 5, true, time.Now().Add(time.Hour))); got != wire.ProbeMarkRead {
+		t.Errorf("without a key: says %d", got)
+	}
+}
+
+// foundBy is what the program says of a path probe of IPv4.
+func foundBy(t *testing.T, d *Destination, in []byte) wire.ProbeRead {
+	t.Helper()
+	out := run(t, d.objects.DestinationTc, in, 0)
+	const at = 14 + 20 + 8
+	return wire.ProbeRead(binary.BigEndian.Uint16(out[at+4:]))
 }

@@ -93,6 +93,12 @@ static __always_inline const struct peer *peer_at(__u32 position)
 	return bpf_map_lookup_elem(&peers, &position);
 }
 
+/* Path probes are in no flow: they ask whether marks of the peer are read at all. */
+static __always_inline int is_path_probe(const struct mark *m)
+{
+	return m->key.dport == bpf_htons(WIRE_PROBE_PORT) && m->key.protocol == IPPROTO_UDP;
+}
+
 /* Is the flow to be measured? A global function: proven once. */
 __noinline int peer_wants(const struct peer *peer, const struct flow_key *key)
 {
@@ -138,7 +144,7 @@ __noinline int peer_accept(const struct mark *m, __u64 now_ns, struct accepted *
 	peer = peer_at(found);
 	if (!peer)
 		return VERDICT_PEER;
-	if (!peer_wants(peer, &m->key))
+	if (!is_path_probe(m) && !peer_wants(peer, &m->key))
 		return VERDICT_FILTER;
 	if (!peer->count)
 		return VERDICT_MARKED;

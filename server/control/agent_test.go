@@ -169,6 +169,23 @@ func TestEventsOncePerChange(t *testing.T) {
 		expect("it is synchronised", "clock-synchronised", 1)
 		b.on("h1", func(h *host) { h.clock.Synchronised = false })
 		expect("it is unsynchronised again", "clock-unsynchronised", 2)
+		expectClock := func(level, text string) {
+			t.Helper()
+			if check, known := b.control.ClockCheck("h1"); !known || check.Level != level || !strings.Contains(check.Found, text) {
+				t.Errorf("%+v, want %s: %s", check, level, text)
+			}
+		}
+		expectClock("ok", "agree within 10s")
+		b.on("h1", func(h *host) { h.ahead = -8 * time.Second })
+		expect("the clock is 8 s behind", "clock-apart", 0)
+		b.on("h1", func(h *host) { h.ahead = -25 * time.Second })
+		expect("the clock is 25 s behind", "clock-apart", 1)
+		expect("it stays behind", "clock-apart", 1)
+		expectClock("error", "the clock of h1 is 25s behind that of the server: hosts whose clocks differ by more than 17 s")
+		b.on("h1", func(h *host) { h.ahead = 8 * time.Second })
+		expect("it is 8 s ahead", "clock-agrees", 0)
+		b.on("h1", func(h *host) { h.ahead = 0 })
+		expect("it agrees", "clock-agrees", 1)
 		b.on("h1", func(h *host) { h.spool.DroppedBatches = 3 })
 		expect("three batches", "spool-dropped", 1)
 		b.on("h1", func(h *host) { h.spool.DroppedBatches = 9 })

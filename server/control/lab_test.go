@@ -57,6 +57,7 @@ type host struct {
 	// unanswered paths of its sources.
 	unanswered uint64
 	clock      session.Clock
+	ahead      time.Duration // of the real time
 	spool      session.Spool
 	thin       int
 	asked      int
@@ -129,7 +130,7 @@ func (b *testbed) report(ctx context.Context) {
 
 func (h *host) state(t *testing.T) []byte {
 	text, err := json.Marshal(session.State{
-		Agent: h.name, Instance: h.instance, Time: time.Now(), Version: "1", Labels: h.labels,
+		Agent: h.name, Instance: h.instance, Time: time.Now().Add(h.ahead), Version: "1", Labels: h.labels,
 		Interfaces:   []session.Interface{{Name: "eth0", Up: true, Addresses: []string{h.address + "/24", "127.0.0.1/8", "fe80::1/64"}}},
 		Capabilities: h.capabilities, Clock: h.clock, Spool: h.spool, Thin: h.thin, Revision: h.applied.Revision, Tasks: h.tasks(),
 	})

@@ -21,6 +21,7 @@ func (c *Control) watch(now time.Time) {
 // observe raises events for problems that appeared between two states, once each.
 func (c *Control) observe(a *agent, before session.State, first bool) {
 	now, was := a.state.Clock, before.Clock
+	c.watchClock(a)
 	if !now.Synchronised && (first || was.Synchronised) {
 		c.event("clock-unsynchronised", event.Warning, a.Name, "",
 			"the clock of %s is unsynchronised: its one-way delays are unreliable", a.Name)

@@ -31,6 +31,10 @@ type agent struct {
 	// former is the instance before the current one.
 	former     string
 	duplicated time.Time
+	// ahead is the difference between its clock and the server's; clockApart: an event said
+	// that it is large.
+	ahead      time.Duration
+	clockApart bool
 
 	// sent is the desired assignment, text is that without the revision.
 	sent session.Assignment

@@ -87,7 +87,11 @@ func (a *agents) CheckAgent(ctx context.Context, request *pillionv1.CheckAgentRe
 	if err != nil {
 		return nil, answered(err)
 	}
-	return &pillionv1.CheckAgentResponse{Checks: api.Messages[pillionv1.Check](reply.Doctor)}, nil
+	checks := reply.Doctor
+	if check, known := a.control.ClockCheck(request.GetName()); known {
+		checks = append(checks, check)
+	}
+	return &pillionv1.CheckAgentResponse{Checks: api.Messages[pillionv1.Check](checks)}, nil
 }
 
 func agentMessage(a control.Agent) *pillionv1.Agent { return api.Message[pillionv1.Agent](a) }

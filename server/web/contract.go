@@ -36,6 +36,7 @@ type Control interface {
 	Session(name string) (control.Session, error)
 	Runs(from, to time.Time, session string) []control.Run
 
+	ClockCheck(name string) (check session.Check, known bool)
 	Ask(ctx context.Context, agent string, request session.Request) (session.Reply, error)
 }
 

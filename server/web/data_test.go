@@ -286,6 +286,7 @@ func TestOtherCalls(t *testing.T) {
 		{"unknown agent", "AgentService/GetAgent", "viewer", `{"name":"x"}`, `"not_found"`},
 		{"labels", "AgentService/SetLabels", "operator", `{"name":"a","labels":{"k":"v"}}`, `"agent":{"name":"a"`},
 		{"check", "AgentService/CheckAgent", "operator", `{"name":"a","peers":["b"]}`, `{"name":"kernel","level":"ok"`},
+		{"check of the clock", "AgentService/CheckAgent", "operator", `{"name":"a","peers":["b"]}`, `{"name":"clockandserver","level":"ok"`},
 		{"check of one that is away", "AgentService/CheckAgent", "operator", `{"name":"b"}`, `"unavailable"`},
 		{"check that fails", "AgentService/CheckAgent", "operator", `{"name":"c"}`, `noright`},
 		{"plan", "SessionService/PlanSession", "viewer", `{"spec":{"name":"s","sources":["a"],"destinations":["b"]}}`, `"costs":["16bytes"]`},

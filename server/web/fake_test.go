@@ -143,6 +143,10 @@ func (c *fakeControl) Runs(from, to time.Time, session string) []control.Run {
 	return []control.Run{{Session: cmp.Or(session, "s"), Start: from, End: to, State: "planned"}}
 }
 
+func (c *fakeControl) ClockCheck(string) (session.Check, bool) {
+	return session.Check{Name: "clock and server", Level: "ok"}, true
+}
+
 func (c *fakeControl) Ask(_ context.Context, agent string, request session.Request) (session.Reply, error) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()

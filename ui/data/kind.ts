@@ -41,6 +41,8 @@ const kinds: Record<string, Kind> = {
   "thinning-ended": { label: "Application streams complete again", icon: "spool" },
   "clock-unsynchronised": { label: "Clock unsynchronised", icon: "clock" },
   "clock-synchronised": { label: "Clock synchronised", icon: "clock" },
+  "clock-apart": { label: "Clock differs from the server's", icon: "clock" },
+  "clock-agrees": { label: "Clock agrees again", icon: "clock" },
 };
 
 /** Label and icon of a kind of event; an unknown one is shown by its name. */

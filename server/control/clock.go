@@ -1,0 +1,59 @@
+package control
+
+import (
+	"fmt"
+	"time"
+
+	"pillion.dev/server/event"
+	"pillion.dev/session"
+)
+
+const (
+	// clockApart is how far the clock of a host may be from the server's, as its reports
+	// arrive: two hosts within this of each other accept each other's tagged marks.
+	clockApart = 10 * time.Second
+	// clockAgrees ends that.
+	clockAgrees = 5 * time.Second
+)
+
+// watchClock raises an event when the clock of a host differs from the server's, and when it
+// agrees again. A report is some time on its way: a host seems to be behind by as much.
+func (c *Control) watchClock(a *agent) {
+	if a.state.Time.IsZero() {
+		return
+	}
+	a.ahead = a.state.Time.Sub(a.lastReport)
+	switch apart := a.ahead.Abs(); {
+	case apart > clockApart && !a.clockApart && a.quietly("clock-apart", a.lastReport):
+		a.clockApart = true
+		c.event("clock-apart", event.Warning, a.Name, "", "%s", a.clockText())
+	case apart < clockAgrees && a.clockApart:
+		a.clockApart = false
+		c.event("clock-agrees", event.Info, a.Name, "", "the clock of %s agrees with that of the server again", a.Name)
+	}
+}
+
+func (a *agent) clockText() string {
+	direction := "ahead of"
+	if a.ahead < 0 {
+		direction = "behind"
+	}
+	return fmt.Sprintf("the clock of %s is %v %s that of the server: hosts whose clocks differ by more than 17 s take each other's authenticated marks for forged",
+		a.Name, a.ahead.Abs().Round(time.Second), direction)
+}
+
+// ClockCheck compares the clock of a host with the server's, for CheckAgent.
+func (c *Control) ClockCheck(name string) (check session.Check, known bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	a := c.agents[name]
+	if a == nil || a.state.Time.IsZero() {
+		return check, false
+	}
+	check = session.Check{Name: "clock and server", Level: "ok", Found: fmt.Sprintf("they agree within %v", clockApart)}
+	if a.ahead.Abs() > clockApart {
+		check.Level, check.Found = "error", a.clockText()
+		check.Advice = "synchronise the clocks (apt install chrony, chronyc makestep), or leave marks without tags (authentication: off)"
+	}
+	return check, true
+}
