@@ -373,6 +373,68 @@ func TestThin(t *testing.T) {
 	}
 }
 
+// A collector that requests aggregates gets them in a stream of their own, without gaps in
+// that of the samples.
+func TestAggregate(t *testing.T) {
+	c := newCollector(t, true, 1)
+	p := startClient(t, "--oml-collect", c.address)
+	p.inject(1, 5)
+	c.until("5 tuples", func() bool { return len(c.of("client_load")) == 5 })
+	if got := c.headers[0].Extra["pillion-feedback"]; got != "thin slow aggregate" {
+		t.Errorf("the client announces %q", got)
+	}
+	c.ask("aggregate 20\n")
+	c.until("the note", func() bool { return slices.Contains(c.notes, note{".client_load", "aggregated", "20"}) })
+	p.inject(1, 100)
+	c.until("aggregates", func() bool { return len(c.of("client_load_aggregate")) > 0 })
+	// Of a point that is too wide for a schema in binary:
+	c.until("the other note", func() bool { return slices.Contains(c.notes, note{".client_types", "thinned", "2"}) })
+	c.ask("aggregate 0\n")
+	c.until("the note", func() bool { return slices.Contains(c.notes, note{".client_load", "aggregated", "0"}) })
+	p.inject(1, 5)
+	p.close(0)
+	c.until("10 samples", func() bool { return len(c.of("client_load")) == 10 })
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	if last := c.of("client_load")[9].seq; last != 10 {
+		t.Errorf("the last seq is %d", last)
+	}
+	aggregates := c.of("client_load_aggregate")
+	if n := len(aggregates); n > 50 || aggregates[n-1].seq != int64(n) || len(c.faults) > 0 {
+		t.Errorf("%d aggregates, the last is %d, faults %v", n, aggregates[n-1].seq, c.faults)
+	}
+}
+
+// A collector that requests a lower rate gets all tuples later.
+func TestSlow(t *testing.T) {
+	c := newCollector(t, true, 1)
+	p := startClient(t, "--oml-collect", c.address)
+	p.inject(1, 1)
+	c.until("a tuple", func() bool { return len(c.stored) == 1 })
+	c.ask("slow 1000\n")
+	c.until("the note", func() bool { return slices.Contains(c.notes, note{".", "slowed", "1000"}) })
+	p.inject(1, 2000) // more than 40 kB
+	begun := time.Now()
+	for received := 0; received == 0 || time.Since(begun) < 500*time.Millisecond; {
+		time.Sleep(50 * time.Millisecond)
+		c.lock.Lock()
+		received = len(c.of("client_load"))
+		c.lock.Unlock()
+		if received > 1000 {
+			break
+		}
+	}
+	c.lock.Lock()
+	early := len(c.of("client_load"))
+	c.lock.Unlock()
+	if early > 1000 {
+		t.Errorf("%d of 2001 tuples after %v", early, time.Since(begun))
+	}
+	c.ask("slow 0\n")
+	p.close(0)
+	c.until("all tuples", func() bool { return len(c.of("client_load")) == 2001 })
+}
+
 // ask sends a line to all clients.
 func (c *collector) ask(line string) {
 	c.lock.Lock()
@@ -471,7 +533,7 @@ func TestNoise(t *testing.T) {
 	p.inject(1, 1)
 	c.until("a tuple", func() bool { return len(c.stored) == 1 })
 	for _, noise := range []string{
-		"stored 256 1\nstored -1 1\nstored 1\nstored x y\nstored 99999999999 1\nstored 2 99999999999999999999999\n", "thin 0\nthin -1\nthin x\n\n\n",
+		"stored 256 1\nstored -1 1\nstored 1\nstored x y\nstored 99999999999 1\nstored 2 99999999999999999999999\n", "thin 0\nthin -1\nthin x\nslow -1\nslow x\naggregate -1\naggregate\n\n\n",
 		"\x00\x00\n\xff\n", "go\ngo\npillion 2\npillion 1\n", strings.Repeat("x", 200000) + "\n", strings.Repeat("y", 100000),
 	} {
 		c.ask(noise)

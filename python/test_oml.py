@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import unittest
 
 from pillion import oml as module
@@ -169,6 +170,54 @@ class TestClient(unittest.TestCase):
         kept = [0, 1, 2, 3, 4, 5, 8, 11, 14, 15, 16, 17, 18, 19]
         self.assertEqual([t[1:3] for t in collector.tuples if t[0] == "1"], [[str(i + 1), str(n)] for i, n in enumerate(kept)])
         self.assertEqual([t[2:] for t in collector.tuples if t[0] == "0"], [[".app_t", "thinned", "3"], [".app_t", "thinned", "1"]])
+
+    def test_aggregate(self):
+        collector = self.collector()
+        oml = client(collector.port)
+        oml.start()
+        link = module._Link(oml, None)
+        asked = {1: b"aggregate 3600000", 5: b"aggregate 0", 6: b"aggregate x", 7: b"aggregate 3600000"}
+        for n in range(8):
+            with oml._changed:
+                link._hear(asked.get(n, b"").split())
+            self.assertTrue(oml.inject("t", [n * n, "x%d" % n]))
+            with oml._changed:
+                self.assertTrue(oml._changed.wait_for(lambda: n > 0 or oml._stored, PATIENCE))
+        self.assertEqual(oml.close(PATIENCE), 0)
+        self.assertEqual([t[1:] for t in collector.tuples if t[0] == "1"], [["1", "0", "x0"], ["2", "25", "x5"], ["3", "36", "x6"]])
+        self.assertEqual([t[1:] for t in collector.tuples if t[0] == "2"], [["1", "7.5", "1.0", "16.0", "x1"], ["2", "49.0", "49.0", "49.0", "x7"]])
+        notes = [t[2:] for t in collector.tuples if t[0] == "0"]
+        self.assertEqual(notes[0], [".", "schema", "2 app_t_aggregate n_avg:double n_min:double n_max:double s:string"])
+        self.assertEqual(notes[1:], [[".app_t", "aggregated", n] for n in ("3600000", "0", "3600000")])
+
+    def test_aggregate_ends_by_time(self):
+        collector = self.collector()
+        oml = client(collector.port)
+        oml.start()
+        oml.inject("t", [0, "x"])
+        with oml._changed:
+            self.assertTrue(oml._changed.wait_for(lambda: oml._stored, PATIENCE))
+            module._Link(oml, None)._hear([b"aggregate", b"1"])
+        oml.inject("t", [5, "y"])
+        with collector.changed:
+            self.assertTrue(collector.changed.wait_for(lambda: any(t[0] == "2" for t in collector.tuples), PATIENCE))
+        oml.close(PATIENCE)
+
+    def test_slow(self):
+        collector = self.collector()
+        oml = client(collector.port)
+        oml.start()
+        oml.inject("t", [0, "x"])
+        with oml._changed:
+            self.assertTrue(oml._changed.wait_for(lambda: oml._stored, PATIENCE))
+            module._Link(oml, None)._hear([b"slow", b"500"])
+        for n in range(1000):
+            oml.inject("t", [n, "x"])
+        time.sleep(0.3)
+        self.assertLess(len(collector.tuples), 500)
+        self.assertEqual(oml.close(PATIENCE), 0)  # which is not delayed
+        self.assertEqual(len([t for t in collector.tuples if t[0] == "1"]), 1001)
+        self.assertIn([".", "slowed", "500"], [t[2:] for t in collector.tuples])
 
     def test_collector_without_acknowledgements(self):
         before, module._greeting = module._greeting, 0.01

@@ -37,7 +37,7 @@ func (s *server) openApplications() (err error) {
 	if a.backend, err = oml.New(s.config.Folder, s.ingest, s.archive, oml.Quota{Domains: s.config.Quotas.Domains, Tables: s.config.Quotas.Tables}, s.log); err != nil {
 		return err
 	}
-	a.collector = collect.New(collect.Options{Backend: a.backend, PerSource: s.config.Quotas.Applications, Refused: s.refusals.Source, Log: s.log})
+	a.collector = collect.New(collect.Options{Backend: a.backend, PerSource: s.config.Quotas.Applications, Refused: s.refusals.Source, Log: s.log, Feedback: collect.Feedback(s.config.OMLFeedback)})
 	s.applications = a
 	s.ingest.Adopt(a.backend.Adopt)
 	token, err := s.applicationToken()

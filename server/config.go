@@ -13,6 +13,7 @@ import (
 	"pillion.dev/internal/document"
 	"pillion.dev/internal/quantity"
 	"pillion.dev/measure"
+	"pillion.dev/omsp/collect"
 	"pillion.dev/server/alarm"
 	"pillion.dev/server/oml"
 )
@@ -57,6 +58,9 @@ type Config struct {
 	// OMLToken is the file with the token that applications must present; required
 	// unless all addresses are loopback.
 	OMLToken string `yaml:"oml_token_file"`
+	// OMLFeedback is how applications are asked to send less while the archive's queue is
+	// long: thin, slow or aggregate; default thin.
+	OMLFeedback string `yaml:"oml_feedback"`
 	// OMLTLS requires TLS on the addresses in OML.
 	OMLTLS bool `yaml:"oml_tls"`
 	// OMLOff disables all OML listeners.
@@ -201,6 +205,9 @@ func (c Config) Complete() (Config, error) {
 	}
 	if _, err := c.proxies(); err != nil {
 		return c, err
+	}
+	if _, err := collect.ParseFeedback(c.OMLFeedback); err != nil {
+		return c, fmt.Errorf("%w: oml_feedback: %w", ErrConfig, err)
 	}
 	var err error
 	c.LossEvent, err = c.LossEvent.complete()

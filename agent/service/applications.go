@@ -68,7 +68,7 @@ func (s *service) openApplications() error {
 		return nil
 	}
 	a.listener = listener
-	a.collector = collect.New(collect.Options{Backend: a.backend, Log: s.log})
+	a.collector = collect.New(collect.Options{Backend: a.backend, Log: s.log, Feedback: collect.Feedback(s.config.OMLFeedback)})
 	go func() { s.logged("serve OML collector", a.collector.Serve(listener, "")) }()
 	s.log.Info("OML collector listening", "address", listener.Addr())
 	return nil

@@ -20,6 +20,7 @@ import (
 	"pillion.dev/internal/quantity"
 	"pillion.dev/measure"
 	"pillion.dev/measure/point"
+	"pillion.dev/omsp/collect"
 	"pillion.dev/omsp/relay"
 	"pillion.dev/session"
 )
@@ -75,6 +76,9 @@ type Config struct {
 	// OMLShared are OML domains that all users of this host may report to; others belong to
 	// the user who reported first.
 	OMLShared []string `yaml:"oml_shared"`
+	// OMLFeedback is how applications are asked to send less while the spool fills up: thin,
+	// slow or aggregate; default thin.
+	OMLFeedback string `yaml:"oml_feedback"`
 	// Streams are derived by filters from points, from what applications report, and from
 	// each other.
 	Streams []Stream `yaml:"streams"`
@@ -156,6 +160,9 @@ func (c Config) complete() (Config, error) {
 	}
 	if err := checkOML(c.OML); err != nil {
 		return c, err
+	}
+	if _, err := collect.ParseFeedback(c.OMLFeedback); err != nil {
+		return c, fmt.Errorf("%w: oml_feedback: %w", ErrConfig, err)
 	}
 	if _, err := policy.Open(c.Policy); err != nil {
 		return c, fmt.Errorf("%w: %w", ErrConfig, err)

@@ -14,6 +14,8 @@ func TestConfiguredPoints(t *testing.T) {
 		"nmetrics":       {"points: [nmetrics, clock]\n", "nmetrics_cpu nmetrics_memory nmetrics_net nmetrics_process clock", ""},
 		"processes":      {"points: [nmetrics]\nprocesses: [iperf3, nginx*, '1']\n", "nmetrics_cpu nmetrics_memory nmetrics_net nmetrics_process", ""},
 		"no nmetrics":    {"processes: [iperf3]\n", "", "points: [nmetrics]"},
+		"feedback":       {"oml_feedback: aggregate\n", "host interfaces clock agent", ""},
+		"bad feedback":   {"oml_feedback: loud\n", "", "slow"},
 		"bad process":    {"points: [nmetrics]\nprocesses: ['a[']\n", "", "a["},
 		"router":         {"points: [router, clock]\n", "clock", ""},
 		"none":           {"points: []\n", "", ""},

@@ -61,6 +61,10 @@ struct stream {
 	struct stream *children;
 	struct stream *parent;
 	int replaced;
+	/* The child with the aggregates that the collector requested, which replace this
+	 * stream while it is not idle. */
+	struct stream *aggregate;
+	int idle;
 };
 
 /* Options of the user. */
@@ -113,6 +117,8 @@ struct stream *stream_add(struct OmlMP *point, struct stream *parent, struct sin
 void point_free(struct OmlMP *point);
 /* Frees a list of streams, with those of their tuples. */
 void streams_free(struct stream *first);
+/* Of how many samples of a stream one is sent. */
+int64_t stream_thin(const struct stream *stream);
 /* Sends a tuple of a stream; time as in records. */
 void stream_send(struct stream *stream, int64_t time, const struct value *values);
 /* Sends metadata about a subject to a collector. */

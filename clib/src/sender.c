@@ -91,16 +91,52 @@ static void report(void)
 		report_streams(library.points[i]->streams, atomic_load(&library.points[i]->dropped));
 }
 
-/* Reports from where on a collector gets only every n-th sample, as requested. */
-static void report_thinning(void)
+static void note_samples(struct sink *s, const char *key, int n)
+{
+	for (int i = 1; i < s->stream_count; i++)
+		if (!s->streams[i]->window)
+			note_number(s->streams[i], key, (uint64_t)n);
+}
+
+/* Aggregates, or for streams that cannot have them the thinning that takes their place. */
+static void note_aggregates(struct sink *s)
+{
+	for (int i = 1; i < s->stream_count; i++) {
+		if (s->streams[i]->window)
+			continue;
+		if (s->streams[i]->aggregate)
+			note_number(s->streams[i], "aggregated", (uint64_t)s->aggregate);
+		else
+			note_number(s->streams[i], "thinned", (uint64_t)stream_thin(s->streams[i]));
+	}
+}
+
+static void note_rate(struct sink *s)
+{
+	char value[24];
+
+	snprintf(value, sizeof value, "%lld", (long long)s->rate);
+	sink_note(s, ".", "slowed", value);
+}
+
+/* Reports from where on a collector gets only every n-th sample, or aggregates, as
+ * requested. */
+static void report_requests(void)
 {
 	for (struct sink *s = library.sinks; s; s = s->next) {
-		if (s->thin == s->thin_reported || !sink_has_room(s))
+		if (!sink_has_room(s))
 			continue;
-		for (int i = 1; i < s->stream_count; i++)
-			if (!s->streams[i]->window)
-				note_number(s->streams[i], "thinned", (uint64_t)s->thin);
+		if (s->thin != s->thin_reported)
+			note_samples(s, "thinned", s->thin);
 		s->thin_reported = s->thin;
+		if (s->aggregate != s->aggregate_reported) {
+			sink_aggregate(s);
+			note_aggregates(s);
+		}
+		s->aggregate_reported = s->aggregate;
+		if (s->rate != s->rate_reported)
+			note_rate(s);
+		s->rate_reported = s->rate;
 	}
 }
 
@@ -134,7 +170,7 @@ static int step(int64_t now, int64_t *reported)
 	int busy = drain() > 0;
 
 	windows_expire(now);
-	report_thinning();
+	report_requests();
 	if (now - *reported > REPORT_EVERY) {
 		report();
 		*reported = now;

@@ -82,7 +82,7 @@ int sink_header(struct sink *s)
 	buffer_print(h, "protocol: %d\ndomain: %s\nstart-time: %lld\nsender-id: %s\napp-name: %s\n", vectors ? 5 : 4,
 		     library.options.domain, (long long)library.start, library.options.id, library.options.application);
 	if (!s->path)
-		buffer_print(h, "pillion-session: %s\n", s->session);
+		buffer_print(h, "pillion-session: %s\npillion-feedback: thin slow aggregate\n", s->session);
 	for (int i = 0; i < s->stream_count; i++) {
 		buffer_print(h, "schema: %d %s", i, s->streams[i]->name);
 		for (int n = 0; n < s->streams[i]->count; n++)

@@ -47,8 +47,15 @@ struct sink {
 	int64_t notes; /* seq of the last metadata tuple */
 	int64_t lost;  /* dropped tuples */
 	int thin, thin_reported; /* the collector requests every n-th sample, initially 1 */
+	int64_t rate;            /* the rate that it requests, bytes/s; 0: any */
+	int64_t rate_reported;
+	double allowed;          /* bytes that may be sent now */
+	int64_t allowed_at;      /* monotonic ns */
+	int aggregate, aggregate_reported; /* the window of aggregates that it requests, ms; 0: samples */
 };
 
+/* Sends aggregates instead of samples, or samples again, as the collector requests. */
+void sink_aggregate(struct sink *sink);
 /* Queues a tuple; 0, or -1 if the queue is full: it is counted, and leaves a gap in the
  * sequence numbers. */
 int sink_take(struct sink *sink, int index, int64_t seq, int64_t time, const struct value *values, int count);

@@ -70,17 +70,85 @@ int sink_take(struct sink *sink, int index, int64_t seq, int64_t time, const str
 	return 0;
 }
 
+/* Streams that cannot be aggregated are thinned by the window's tenths of a second. */
+int64_t stream_thin(const struct stream *s)
+{
+	int64_t tenths = s->sink->aggregate / 100;
+
+	return s->sink->aggregate > 0 && !s->aggregate ? (tenths > 1 ? tenths : 2) : s->sink->thin;
+}
+
 void stream_send(struct stream *s, int64_t time, const struct value *values)
 {
 	for (struct stream *child = s->children; child; child = child->next)
-		window_add(child, time, values);
-	if (s->replaced)
+		if (!child->idle)
+			window_add(child, time, values);
+	if (s->replaced || (s->aggregate && !s->aggregate->idle))
 		return;
-	if (!s->window && s->sink->thin > 1 && ++s->thinned < s->sink->thin)
+	if (!s->window && stream_thin(s) > 1 && ++s->thinned < stream_thin(s))
 		return;
 	s->thinned = 0;
 	if (sink_take(s->sink, s->index, ++s->seq, time, values, s->count) < 0)
 		s->lost++;
+}
+
+/* 1 if a stream can be announced after the header: a collector reads its schema from a
+ * string, which in binary has at most 255 bytes. */
+static int is_announceable(const struct stream *s, const struct field *fields, int count)
+{
+	size_t length = strlen(s->name) + sizeof "255 _aggregate";
+
+	for (int i = 0; i < count; i++)
+		length += strlen(fields[i].name) + strlen(type_name(fields[i].type)) + 2;
+	return s->sink->content == CONTENT_TEXT || !s->sink->header_sent || length <= 255;
+}
+
+/* Adds the stream with the aggregates of another one; NULL if it cannot have any. */
+static struct stream *aggregate_add(struct stream *s)
+{
+	struct filter_spec specs[FIELDS];
+	struct window *window;
+	struct field *fields;
+	struct stream *made;
+	struct buffer name = {0};
+	int count;
+
+	for (int i = 0; i < s->count; i++)
+		specs[i] = (struct filter_spec){.field = s->fields[i].name};
+	if (s->count == 0 || window_open(s->name, s->fields, s->count, specs, s->count, 0, 1, &window, &fields, &count) < 0)
+		return NULL;
+	if (!is_announceable(s, fields, count)) {
+		loginfo("oml: stream %s has too many fields to be aggregated in binary: it is thinned\n", s->name);
+		fields_free(fields, count);
+		window_free(window);
+		return NULL;
+	}
+	buffer_print(&name, "%s_aggregate", s->name);
+	made = stream_add(s->point, s, s->sink, name.bytes ? (const char *)name.bytes : "aggregate", fields, count, window, 0);
+	fields_free(fields, count);
+	buffer_free(&name);
+	return made;
+}
+
+void sink_aggregate(struct sink *sink)
+{
+	int count = sink->stream_count; /* without those that are added */
+
+	for (int i = 1; i < count; i++) {
+		struct stream *s = sink->streams[i];
+
+		if (s->window)
+			continue;
+		if (!s->aggregate && sink->aggregate > 0)
+			s->aggregate = aggregate_add(s);
+		if (!s->aggregate)
+			continue;
+		if (sink->aggregate > 0)
+			window_set(s->aggregate, (int64_t)sink->aggregate * 1000000);
+		else
+			window_end(s->aggregate);
+		s->aggregate->idle = sink->aggregate == 0;
+	}
 }
 
 void streams_free(struct stream *first)

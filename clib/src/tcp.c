@@ -72,6 +72,7 @@ static void connected(struct sink *s, int64_t now)
 	s->failures = 0;
 	s->since = now;
 	s->thin = 1;
+	s->rate = s->aggregate = 0;
 	s->state = s->answers == ANSWERS_GIVEN ? SINK_GREET : SINK_UP;
 	if (s->answers == ANSWERS_NONE)
 		queue_resume(&s->queue, s->content == CONTENT_TEXT);
@@ -114,6 +115,12 @@ static void take_line(struct sink *s, const char *line)
 		logwarn("oml: refused by collector %s: %s\n", s->uri, line + 8);
 	} else if (sscanf(line, "thin %9d", &n) == 1 && n >= 1) {
 		s->thin = n;
+	} else if (sscanf(line, "slow %18lld", &seq) == 1 && seq >= 0) {
+		s->rate = seq;
+		s->allowed = 0;
+		s->allowed_at = now_steady();
+	} else if (sscanf(line, "aggregate %9d", &n) == 1 && n >= 0) {
+		s->aggregate = n;
 	} else {
 		logdebug("oml: from collector %s: %s\n", s->uri, line);
 	}
@@ -179,6 +186,21 @@ static int is_held(struct sink *s, int64_t now)
 	return 0;
 }
 
+/* How many of that many bytes may be sent at the rate that the collector requests. A
+ * program that ends is not delayed. */
+static size_t within_rate(struct sink *s, int64_t now, size_t length)
+{
+	double most = (double)s->rate / 10 + 1; /* of 100 ms */
+
+	if (s->rate == 0 || atomic_load(&library.closing))
+		return length;
+	s->allowed += (double)(now - s->allowed_at) / 1e9 * (double)s->rate;
+	s->allowed_at = now;
+	if (s->allowed > most)
+		s->allowed = most;
+	return s->allowed < 1 ? 0 : (double)length < s->allowed ? length : (size_t)s->allowed;
+}
+
 /* Sends without blocking; 1 on progress, -1 if the connection is closed. */
 static int push(struct sink *s, int64_t now)
 {
@@ -197,10 +219,14 @@ static int push(struct sink *s, int64_t now)
 	if (s->state == SINK_GREET || is_held(s, now))
 		return progress;
 	while ((length = queue_next(&s->queue, &bytes)) > 0) {
+		length = within_rate(s, now, length);
+		if (length == 0)
+			return progress;
 		n = send_some(s, bytes, length);
 		if (n <= 0)
 			return n < 0 ? -1 : progress;
 		queue_sent(&s->queue, (size_t)n);
+		s->allowed -= (double)n;
 		progress = 1;
 	}
 	return progress;

@@ -162,6 +162,17 @@ void window_add(struct stream *s, int64_t time, const struct value *values)
 		end_window(s);
 }
 
+void window_set(struct stream *s, int64_t interval)
+{
+	s->window->interval = interval;
+}
+
+void window_end(struct stream *s)
+{
+	if (s->window->taken > 0)
+		end_window(s);
+}
+
 /* Sources before what is computed from their tuples. */
 static void each_of(struct stream *first, int64_t now, int all)
 {

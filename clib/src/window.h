@@ -27,6 +27,10 @@ void window_add(struct stream *stream, int64_t time, const struct value *values)
 void windows_expire(int64_t now);
 /* Ends all non-empty windows. */
 void windows_flush(void);
+/* Sets the length of later windows, ns. */
+void window_set(struct stream *stream, int64_t interval);
+/* Ends the window now, unless it is empty. */
+void window_end(struct stream *stream);
 void window_free(struct window *window);
 
 #endif

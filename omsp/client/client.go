@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -69,6 +70,11 @@ type Client struct {
 	notes   int64         // number of the last note
 	dropped uint64
 	thin    uint64 // the collector requests one in thin samples
+	// rate is the highest that the collector requests, bytes/s, or 0; every is the window
+	// of the aggregates that it requests, or 0.
+	rate    int64
+	closing bool
+	every   time.Duration
 }
 
 // entry is an encoded tuple.
@@ -106,6 +112,10 @@ type Point struct {
 	reported uint64 // dropped tuples reported in-band
 	thinned  uint64 // one in thinned is sent, as reported in-band
 	skipped  uint64 // samples left out since the last one sent
+	// window has the aggregates that take the place of samples, or nil; every is its
+	// length as reported in-band.
+	window *window
+	every  time.Duration
 }
 
 // Point creates a stream. Collectors call it APP_NAME.
@@ -116,7 +126,12 @@ func (c *Client) Point(name string, fields ...omsp.Field) (*Point, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s := omsp.Schema{Index: len(c.points) + 1, Name: full, Fields: fields}
+	return c.point(full, fields)
+}
+
+// point creates a stream. The caller holds the lock.
+func (c *Client) point(name string, fields []omsp.Field) (*Point, error) {
+	s := omsp.Schema{Index: len(c.points) + 1, Name: name, Fields: fields}
 	if _, err := omsp.ParseSchema(s.String()); err != nil {
 		return nil, fmt.Errorf("create point %s: %w: %w", name, ErrValue, err)
 	}
@@ -129,8 +144,8 @@ func (c *Client) Point(name string, fields ...omsp.Field) (*Point, error) {
 }
 
 // Inject sends values with the current time. It does not block; it returns ErrDropped if
-// the queue is full. While the collector requests fewer samples, one in N is sent, and
-// metadata reports that.
+// the queue is full. While the collector requests fewer samples, one in N or aggregates are
+// sent, and metadata reports that.
 func (p *Point) Inject(values []omsp.Value) error { return p.InjectAt(time.Now(), values) }
 
 // InjectAt sends values with a given time.
@@ -143,9 +158,15 @@ func (p *Point) InjectAt(at time.Time, values []omsp.Value) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrValue, err)
 	}
-	if p.thins() {
+	if p.aggregates(at, values) || p.thins() {
 		return nil
 	}
+	return p.put(text)
+}
+
+// put queues an encoded tuple. The caller holds the lock.
+func (p *Point) put(text []byte) error {
+	c := p.client
 	p.seq++ // a dropped tuple leaves a gap
 	if c.bytes+len(text) > c.o.Buffer {
 		p.dropped++
@@ -239,7 +260,11 @@ func (c *Client) Waiting() int {
 // the last dropped tuples, and returns how many are lost as an error.
 func (c *Client) Close(ctx context.Context) error {
 	c.mu.Lock()
-	for _, p := range c.points {
+	c.closing = true
+	for _, p := range slices.Clone(c.points) {
+		if p.window != nil {
+			p.window.end()
+		}
 		p.reportDropped()
 	}
 	for len(c.queue) > 0 && ctx.Err() == nil {

@@ -98,7 +98,8 @@ func (l *link) handle(line string) {
 	case line == "pillion 1":
 		l.client.mu.Lock()
 		l.answers = true
-		l.client.thin = 1 // until this collector requests fewer
+		l.client.thin, l.client.rate, l.client.every = 1, 0, 0 // until this collector requests fewer
+		l.client.wake()
 		l.client.mu.Unlock()
 	case line == "go" && !l.going:
 		l.going = true
@@ -108,6 +109,10 @@ func (l *link) handle(line string) {
 			l.client.mu.Lock()
 			l.client.thin = n
 			l.client.mu.Unlock()
+		}
+	case len(words) == 2 && (words[0] == "slow" || words[0] == "aggregate"):
+		if n, err := strconv.ParseInt(words[1], 10, 40); err == nil && n >= 0 {
+			l.client.reduce(words[0], n)
 		}
 	case len(words) == 3 && words[0] == "stored":
 		index, err := strconv.ParseUint(words[1], 10, 31)
@@ -152,7 +157,7 @@ func (l *link) greet() error {
 	c.mu.Lock()
 	h := omsp.Header{
 		Domain: c.o.Domain, Start: c.start.Unix(), Sender: c.o.Sender, App: c.o.App,
-		Extra: map[string]string{"pillion-session": c.session}, Schemas: []omsp.Schema{omsp.Metadata},
+		Extra: map[string]string{"pillion-session": c.session, "pillion-feedback": "thin slow aggregate"}, Schemas: []omsp.Schema{omsp.Metadata},
 	}
 	if c.o.Token != "" {
 		h.Extra["pillion-token"] = c.o.Token
@@ -196,7 +201,7 @@ func (l *link) send() error {
 			c.mu.Lock()
 		}
 		piece = piece[:0]
-		for ; c.sent < len(c.queue) && len(piece) < chunkBytes; c.sent++ {
+		for ; c.sent < len(c.queue) && len(piece) < c.chunk(); c.sent++ {
 			if e := &c.queue[c.sent]; e.seq > c.stored[e.index] {
 				piece = append(piece, e.text...)
 			}
@@ -206,6 +211,7 @@ func (l *link) send() error {
 		if _, err := l.conn.Write(piece); err != nil {
 			return err
 		}
+		l.pause(len(piece))
 		c.mu.Lock()
 		if !l.answers {
 			c.release(c.sent)

@@ -77,6 +77,8 @@ type Options struct {
 	Rows int
 	// Linger is how long a tuple may wait for a batch to fill; default 200 ms.
 	Linger time.Duration
+	// Feedback is how clients are asked to send less; default FeedbackThin.
+	Feedback Feedback
 	// Outstanding limits pending batches of a connection; default 24. At the limit the
 	// connection is not read, which applies back-pressure to the client.
 	Outstanding int
@@ -90,6 +92,7 @@ type Options struct {
 }
 
 func (o Options) complete() Options {
+	o.Feedback = cmp.Or(o.Feedback, FeedbackThin)
 	o.PerSource = cmp.Or(o.PerSource, 64)
 	if o.Refused == nil {
 		o.Refused = func(string, error) {}

@@ -68,7 +68,13 @@ type connection struct {
 	refused atomic.Uint64
 	flushed time.Time
 	now     time.Time // updated occasionally
-	drained time.Time // when reading must end; zero: not closing
+	// received counts bytes; counted are those by rated, and full is the rate, bytes/s,
+	// before the client was asked for less. The audience's lock guards the last three.
+	received atomic.Int64
+	counted  int64
+	rated    time.Time
+	full     int64
+	drained  time.Time // when reading must end; zero: not closing
 }
 
 // backend is the one for a source.
@@ -393,6 +399,7 @@ func (w waiting) Read(to []byte) (int, error) {
 		}
 		c.conn.SetReadDeadline(c.now.Add(patience))
 		n, err := c.conn.Read(to)
+		c.received.Add(int64(n))
 		var timeout net.Error
 		if n > 0 || err == nil || !errors.As(err, &timeout) || !timeout.Timeout() {
 			return n, err

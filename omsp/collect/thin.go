@@ -2,7 +2,9 @@ package collect
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -20,8 +22,45 @@ const (
 	thinMost  = 1024
 )
 
-// Thinning is the policy that decides which fraction of samples, 1 of N, clients are
-// asked to send. While the queue is over half full, N doubles every 10 s; while it is
+// Feedback is how clients are asked to send less while the queue is long.
+type Feedback string
+
+// The kinds. Clients that do not announce the last two with the key pillion-feedback are
+// thinned.
+const (
+	// FeedbackThin requests every N-th sample; the others are lost.
+	FeedbackThin Feedback = "thin"
+	// FeedbackSlow requests 1/N of the rate at which the client sent before. The rest waits
+	// in the client's buffer: nothing is lost until that is full.
+	FeedbackSlow Feedback = "slow"
+	// FeedbackAggregate requests, in place of samples, their average, minimum and maximum
+	// over N times 100 ms, in streams of their own.
+	FeedbackAggregate Feedback = "aggregate"
+)
+
+const (
+	feedbackKey = "pillion-feedback"
+	// aggregateEvery is the window for N = 1, of which the least requested is twice;
+	// aggregateMost is the longest.
+	aggregateEvery = 100 * time.Millisecond
+	aggregateMost  = time.Minute
+	// slowLeast is the least rate requested, bytes/s.
+	slowLeast = 1000
+)
+
+// ParseFeedback reads a Feedback; empty is FeedbackThin.
+func ParseFeedback(text string) (Feedback, error) {
+	switch f := Feedback(text); f {
+	case "":
+		return FeedbackThin, nil
+	case FeedbackThin, FeedbackSlow, FeedbackAggregate:
+		return f, nil
+	}
+	return "", fmt.Errorf("feedback %q: use thin, slow or aggregate", text)
+}
+
+// Thinning is the policy that decides to which fraction, 1 of N, clients are asked to
+// reduce what they send. While the queue is over half full, N doubles every 10 s; while it is
 // under a quarter full, N halves every 10 s down to 1. The zero value asks for all.
 type Thinning struct {
 	doubled int // how often
@@ -70,22 +109,61 @@ func (a *audience) leave(c *connection) {
 	delete(a.members, c)
 }
 
-func (c *connection) ask(n int) { c.answer.line(fmt.Sprintf("thin %d", n)) }
+// ask requests 1 of n, in the way that the collector is set to and the client supports,
+// and returns the request. The audience's lock is held.
+func (c *connection) ask(n int) (key, value string) {
+	kind := c.o.Feedback
+	if !slices.Contains(strings.Fields(c.header.Extra[feedbackKey]), string(kind)) {
+		kind = FeedbackThin
+	}
+	amount := int64(n)
+	switch kind {
+	case FeedbackSlow:
+		if c.full == 0 || n == 1 {
+			c.full = c.rate()
+		}
+		if amount = 0; n > 1 {
+			amount = max(c.full/int64(n), slowLeast)
+		}
+	case FeedbackAggregate:
+		if amount = 0; n > 1 {
+			amount = min(time.Duration(n)*aggregateEvery, aggregateMost).Milliseconds()
+		}
+	}
+	key, value = string(kind), strconv.FormatInt(amount, 10)
+	c.answer.line(key + " " + value)
+	return key, value
+}
 
-// Thin asks all current and future sessions for every n-th sample only, and records that
-// in the metadata of their domains. Other clients are never asked.
+// rate is that of the bytes received since the last call, bytes/s.
+func (c *connection) rate() int64 {
+	now, received := time.Now(), c.received.Load()
+	since, before := c.rated, c.counted
+	if since.IsZero() {
+		since = c.Begun
+	}
+	c.rated, c.counted = now, received
+	return int64(float64(received-before) / max(now.Sub(since).Seconds(), 0.1))
+}
+
+// Thin asks all current and future sessions to send 1 of n, and records that in the
+// metadata of their domains. Other clients are never asked.
 func (c *Collector) Thin(n int) {
 	a := c.o.audience
-	var asked []Connection
+	type request struct {
+		Connection
+		key, value string
+	}
+	var asked []request
 	a.mu.Lock()
 	a.thin = n
 	for member := range a.members {
-		member.ask(n)
-		asked = append(asked, Connection{Source: member.Source, Domain: member.Domain, Sender: member.Sender})
+		key, value := member.ask(n)
+		asked = append(asked, request{Connection{Source: member.Source, Domain: member.Domain, Sender: member.Sender}, key, value})
 	}
 	a.mu.Unlock()
 	for _, one := range asked {
-		if err := c.note(one, "thin", strconv.Itoa(n)); err != nil {
+		if err := c.note(one.Connection, one.key, one.value); err != nil {
 			c.o.Log.Warn("record sampling request", "domain", one.Domain, "sender", one.Sender, "error", err)
 		}
 	}

@@ -62,6 +62,55 @@ func (n *noter) Store(_ *measure.Schema, r arrow.RecordBatch, done func(error)) 
 	done(nil)
 }
 
+// TestFeedback: clients are asked for what they announce, in the way that the collector is
+// set to.
+func TestFeedback(t *testing.T) {
+	for kind, want := range map[collect.Feedback][]string{
+		collect.FeedbackSlow: {"slow 1000", "slow 0"}, collect.FeedbackAggregate: {"aggregate 400", "aggregate 0"}, collect.FeedbackThin: {"thin 4", "thin 1"},
+	} {
+		t.Run(string(kind), func(t *testing.T) {
+			n := &noter{}
+			c := collect.New(collect.Options{Backend: n, Feedback: kind})
+			listener, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			ended := make(chan error, 1)
+			go func() { ended <- c.Serve(listener, "") }()
+			t.Cleanup(func() { c.Close(); <-ended })
+			var clients []*bufio.Reader
+			for i, extra := range []string{"pillion-feedback: thin slow aggregate\n", ""} {
+				conn, err := net.Dial("tcp", listener.Addr().String())
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { conn.Close() })
+				conn.SetDeadline(time.Now().Add(30 * time.Second))
+				fmt.Fprintf(conn, "protocol: 4\ndomain: lab\nstart-time: 1\nsender-id: me\napp-name: a\npillion-session: %016x%016x\n%scontent: text\n\n", i+1, 0, extra)
+				clients = append(clients, bufio.NewReader(conn))
+			}
+			expect := func(from *bufio.Reader, want string) {
+				t.Helper()
+				if line, err := from.ReadString('\n'); line != want+"\n" {
+					t.Fatalf("the collector sent %q, %v, want %q", line, err, want)
+				}
+			}
+			for _, from := range clients {
+				expect(from, "pillion 1")
+				expect(from, "go")
+			}
+			for i, n := range []int{4, 1} {
+				c.Thin(n)
+				expect(clients[0], want[i])
+				expect(clients[1], fmt.Sprintf("thin %d", n))
+			}
+		})
+	}
+	if _, err := collect.ParseFeedback("loud"); err == nil {
+		t.Error("any kind is valid")
+	}
+}
+
 // TestThin: all sessions get the request, including later ones; clients without a
 // session never get a byte.
 func TestThin(t *testing.T) {

@@ -47,6 +47,8 @@ _greeting = 2.0
 _connect_timeout = 5.0
 _write_timeout = 30.0
 _pause_max = 5.0
+_slice = 0.1  # how often a slowed connection looks for a change, s
+_numbers = ("int32", "uint32", "int64", "uint64", "double", "integer", "long", "real", "float")
 
 
 def _integer(low, high):
@@ -99,12 +101,14 @@ class _Point:
         self.index, self.name, self.fields, self.encoders = index, name, [], []
         self.seq = self.dropped = self.reported = self.skipped = 0
         self.thinned = 1
+        self.window, self.every, self.kinds = None, 0, []
         for word in schema.split():
             field, colon, kind = word.partition(":")
             if not colon or not _name.match(field) or kind not in _encoders or field in self.fields:
                 raise ValueError("read schema of %s: expected NAME:TYPE with a new name, not %r" % (name, word))
             self.fields.append(field)
             self.encoders.append(_encoders[kind])
+            self.kinds.append(kind)
         self.schema = "%d %s %s" % (index, name, " ".join(schema.split()))
 
     def encode(self, values):
@@ -115,6 +119,34 @@ class _Point:
             return "\t".join([encode(value) for encode, value in zip(self.encoders, values)])
         except (TypeError, OverflowError) as error:
             raise ValueError("inject into %s: %s" % (self.name, error)) from None
+
+
+class _Window:
+    """Samples of a point that become one tuple of another: average, minimum and maximum of
+    numbers, and the first of other values."""
+
+    def __init__(self, point, index):
+        schema = []
+        for field, kind in zip(point.fields, point.kinds):
+            schema += ["%s_%s:double" % (field, what) for what in ("avg", "min", "max")] if kind in _numbers else ["%s:%s" % (field, kind)]
+        self.kinds = point.kinds
+        self.to = _Point(index, point.name + "_aggregate", " ".join(schema))
+        self.samples, self.at, self.timer = 0, 0.0, None
+
+    def add(self, at, values):
+        if not self.samples:
+            self.state = [[0.0, float("inf"), float("-inf")] if kind in _numbers else value for kind, value in zip(self.kinds, values)]
+        self.samples, self.at = self.samples + 1, at
+        for state, kind, value in zip(self.state, self.kinds, values):
+            if kind in _numbers:
+                state[:] = state[0] + value, min(state[1], value), max(state[2], value)
+
+    def take(self):
+        values = []
+        for state, kind in zip(self.state, self.kinds):
+            values += [state[0] / self.samples, state[1], state[2]] if kind in _numbers else [state]
+        self.samples = 0
+        return self.to.encode(values)
 
 
 class OMLBase:
@@ -145,6 +177,10 @@ class OMLBase:
         self._stored = {}
         self._begun = self._ended = self._moved = False
         self._thin = 1  # the collector requests one in this many samples
+        self._rate = 0  # the highest that it requests, bytes/s; 0: any
+        self._every = 0  # the window of the aggregates that it requests, s; 0: samples
+        self._streams = 0
+        self._closing = False
         self._thread = None
         self._socket = None
 
@@ -163,10 +199,9 @@ class OMLBase:
         with self._changed:
             if mpname in self._points:
                 raise ValueError("measurement point %s already exists" % mpname)
-            point = _Point(len(self._points) + 1, self.appname + "_" + mpname, schema)
+            point = _Point(self._streams + 1, self.appname + "_" + mpname, schema)
             self._points[mpname] = point
-            if self._begun:
-                self._note(".", "schema", point.schema)
+            self._announce(point)
 
     def start(self):
         """Start reporting, without waiting for the collector."""
@@ -180,23 +215,17 @@ class OMLBase:
 
     def inject(self, mpname, values):
         """Report values now, without waiting; False if the queue is full. While the
-        collector requests fewer samples, only one in N is sent, and metadata records N."""
+        collector requests fewer samples, only one in N or aggregates are sent, and metadata
+        records that."""
         point = self._points[mpname]
+        values = list(values)
         text = point.encode(values)
         with self._changed:
             if not self.starttime or self._ended:
                 raise RuntimeError("not started, or already closed")
-            if self._thins(point):
+            if self._aggregates(point, values) or self._thins(point):
                 return True
-            point.seq += 1  # a dropped tuple leaves a gap
-            line = ("%.6f\t%d\t%d\t%s\n" % (time.time() - self.starttime, point.index, point.seq, text)).encode("utf-8", "replace")
-            if self._bytes + len(line) > self._buffer:
-                point.dropped += 1
-                self.dropped += 1
-                return False
-            self._report_dropped(point)
-            self._add(point.index, point.seq, line)
-            return True
+            return self._put(point, time.time(), text)
 
     def inject_metadata(self, mpname, key, value, fname=None):
         """Report metadata of the program (mpname None), of a measurement point, or of one
@@ -225,7 +254,9 @@ class OMLBase:
         atexit.unregister(self.close)
         until = time.monotonic() + timeout
         with self._changed:
+            self._closing = True
             for point in self._points.values():
+                self._end_window(point)
                 self._report_dropped(point)
             while self._queue and not self._ended and time.monotonic() < until:
                 self._changed.wait(until - time.monotonic())
@@ -238,6 +269,62 @@ class OMLBase:
         return lost
 
     # Methods from here to _run are called with the lock held.
+
+    def _announce(self, point):
+        self._streams += 1
+        if self._begun:
+            self._note(".", "schema", point.schema)
+
+    def _put(self, point, at, text):
+        point.seq += 1  # a dropped tuple leaves a gap
+        line = ("%.6f\t%d\t%d\t%s\n" % (at - self.starttime, point.index, point.seq, text)).encode("utf-8", "replace")
+        if self._bytes + len(line) > self._buffer:
+            point.dropped += 1
+            self.dropped += 1
+            return False
+        self._report_dropped(point)
+        self._add(point.index, point.seq, line)
+        return True
+
+    def _aggregates(self, point, values):
+        """Reports whether the sample went into a window, as the collector requests."""
+        if point.every != self._every:
+            if not point.window:
+                point.window = _Window(point, self._streams + 1)
+                self._announce(point.window.to)
+            self._end_window(point)
+            point.every = self._every
+            self._note("." + point.name, "aggregated", round(self._every * 1000))
+        if not point.every:
+            return False
+        point.window.add(time.time(), values)
+        if point.window.samples == 1:
+            point.window.timer = threading.Timer(point.every, self._end_window_later, [point])
+            point.window.timer.daemon = True
+            point.window.timer.start()
+        return True
+
+    def _end_window(self, point):
+        if point.window and point.window.samples:
+            point.window.timer.cancel()
+            self._put(point.window.to, point.window.at, point.window.take())
+
+    def _end_window_later(self, point):
+        with self._changed:
+            if not self._ended:
+                self._end_window(point)
+
+    def _reduce(self, what, amount):
+        """A request to send less: a rate, bytes/s, or aggregates over a time, ms."""
+        if what == b"slow":
+            if amount != self._rate:
+                self._note(".", "slowed", amount)
+            self._rate = amount
+            return
+        self._every = amount / 1000
+        for point in self._points.values():
+            if not amount and point.every:
+                self._aggregates(point, None)
 
     def _report_dropped(self, point):
         if point.reported != point.dropped:
@@ -281,12 +368,17 @@ class OMLBase:
         lines = [
             "protocol: %d" % PROTOCOL, "domain: %s" % self.domain, "start-time: %d" % self.starttime,
             "sender-id: %s" % self.sender, "app-name: %s" % self.appname, "pillion-session: %s" % self._session,
+            "pillion-feedback: thin slow aggregate",
         ]
         if self._token:
             lines.append("pillion-token: %s" % self._token)
-        lines += ["schema: " + s for s in [_metadata] + [p.schema for p in self._points.values()]]
+        lines += ["schema: " + s for s in [_metadata] + self._schemas()]
         lines.append("content: text")
         return "".join(_header_break.sub(" ", line) + "\n" for line in lines) + "\n"
+
+    def _schemas(self):
+        points = [p for own in self._points.values() for p in ([own, own.window.to] if own.window else [own])]
+        return [p.schema for p in sorted(points, key=lambda p: p.index)]
 
     # The thread that sends.
 
@@ -359,12 +451,14 @@ class _Link:
     def _hear(self, words):
         if words == [b"pillion", b"1"]:
             self.answers = True
-            self.oml._thin = 1  # until this collector requests otherwise
+            self.oml._thin, self.oml._rate, self.oml._every = 1, 0, 0  # until this collector requests otherwise
         elif words == [b"go"]:
             self.going = True
             self.oml._changed.notify_all()
         elif len(words) == 2 and words[0] == b"thin" and words[1].isdigit() and 0 < int(words[1]) < 1 << 31:
             self.oml._thin = int(words[1])
+        elif len(words) == 2 and words[0] in (b"slow", b"aggregate") and words[1].isdigit() and int(words[1]) < 1 << 40:
+            self.oml._reduce(words[0], int(words[1]))
         elif len(words) == 3 and words[0] == b"stored" and words[1].isdigit() and words[2].isdigit():
             index, seq = int(words[1]), int(words[2])
             self.oml._moved = True
@@ -383,13 +477,24 @@ class _Link:
                     return
                 piece = self._piece()
             self.connection.sendall(piece)
+            self._pause(len(piece))
             with oml._changed:
                 if not self.answers:
                     oml._release(True)
 
+    def _pause(self, left):
+        """Wait for as long as the bytes take at the rate that the collector requests. A
+        program that ends is not delayed."""
+        oml = self.oml
+        while left > 0 and oml._rate and not (oml._closing or self.ended):
+            wait = min(left / oml._rate, _slice)
+            left -= wait * oml._rate + 1
+            time.sleep(wait)
+
     def _piece(self):
         oml, lines, size = self.oml, [], 0
-        while oml._sent < len(oml._queue) and size < _piece_bytes:
+        most = _piece_bytes if oml._closing or not oml._rate else max(1, min(oml._rate * _slice, _piece_bytes))
+        while oml._sent < len(oml._queue) and size < most:
             index, seq, line = oml._queue[oml._sent]
             oml._sent += 1
             if seq > oml._stored.get(index, 0):
