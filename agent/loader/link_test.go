@@ -5,9 +5,12 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math"
 	"net"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -127,6 +130,45 @@ func TestOtherPartCannotOverridePolicy(t *testing.T) {
 			break
 		}
 		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// TestDoctorUnderAPolicy: checks send packets only to peers that the policy allows, whatever
+// addresses the server names, and say which were refused, and why.
+func TestDoctorUnderAPolicy(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "policy.yaml")
+	if err := os.WriteFile(path, []byte("prefixes: [127.0.0.0/8]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	allowed, err := policy.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newParts(t, Options{Policy: allowed})
+	request, err := json.Marshal(session.Request{Doctor: &session.Doctor{Peers: []session.Peer{
+		{Agent: "near", Addresses: []string{"127.0.0.1", "192.0.2.7"}}, {Agent: "far", Addresses: []string{"192.0.2.8"}},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := p.remote.Serve(t.Context(), request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var reply session.Reply
+	if err := json.Unmarshal(text, &reply); err != nil {
+		t.Fatal(err)
+	}
+	got := fmt.Sprintf("%+v", reply.Doctor)
+	for _, address := range []string{"192.0.2.7", "192.0.2.8"} {
+		if strings.Contains(got, address) {
+			t.Errorf("%s was checked: %s", address, got)
+		}
+	}
+	for _, want := range []string{"127.0.0.1", path + ":1: prefixes: no address of far is in 127.0.0.0/8"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in %s", want, got)
+		}
 	}
 }
 

@@ -116,9 +116,26 @@ func (l *Loader) Serve(ctx context.Context, text []byte) ([]byte, error) {
 		result := l.tracer.once(ctx, *request.Trace)
 		reply.Trace, reply.Error = &result, result.Error
 	case request.Doctor != nil:
-		reply.Doctor = doctor.Check(ctx, doctor.Options{Peers: request.Doctor.Peers, Paths: l.runner.Paths(), Folder: l.options.Folder})
+		reply.Doctor = l.examine(ctx, request.Doctor.Peers)
 	}
 	return json.Marshal(reply)
+}
+
+// examine checks the host, and the paths to those peers that the policy allows: checks send
+// packets, too.
+func (l *Loader) examine(ctx context.Context, peers []session.Peer) []session.Check {
+	allowed := l.options.Policy
+	if allowed == nil {
+		allowed = policy.Default()
+	}
+	permitted, refused := allowed.Permit(peers)
+	checks := doctor.Check(ctx, doctor.Options{Peers: permitted, Paths: l.runner.Paths(), Folder: l.options.Folder})
+	if refused != nil {
+		checks = append(checks, session.Check{
+			Name: "peers", Level: doctor.Warning, Found: refused.Error(), Advice: "paths to these peers are not checked; change the policy of this host if they should be",
+		})
+	}
+	return checks
 }
 
 // parseRequest accepts a request of a bounded size.

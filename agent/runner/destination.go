@@ -111,7 +111,7 @@ func (d *deviceDestination) startRecords() {
 func (d *deviceDestination) open(tasks []destinationTask) error {
 	records := slices.ContainsFunc(tasks, func(t destinationTask) bool { return t.Records })
 	settings := destination.Settings{
-		Peers: d.table.peers(tasks, time.Now()), Records: records, StartEmpty: true,
+		Peers: d.table.peers(tasks, d.now().steady), Records: records, StartEmpty: true,
 		FlowsPerPeer: destination.DefaultFlows / 4,
 	}
 	if local := tasks[0].local; local != nil {
@@ -165,7 +165,7 @@ func (d *deviceDestination) follow(tasks []destinationTask) error {
 		if err := d.open(tasks); err != nil {
 			return err
 		}
-	} else if err := d.probe.Accept(d.table.peers(tasks, time.Now())); err != nil {
+	} else if err := d.probe.Accept(d.table.peers(tasks, d.now().steady)); err != nil {
 		return err
 	}
 	d.assign(tasks)
@@ -333,7 +333,7 @@ func (d *deviceDestination) states() []session.TaskState {
 		counters["uncounted"] = tally.Uncounted
 		state := session.TaskState{
 			Session: r.task.Session, Role: roleDestination, Device: d.device.Name, Running: err == nil, Counters: counters,
-			Missing: r.missing.peers(),
+			Missing: r.missing.peers(), Limit: d.table.limits[r.task.Session],
 		}
 		if err != nil {
 			state.Error = err.Error()

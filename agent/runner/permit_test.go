@@ -11,6 +11,36 @@ import (
 	"pillion.dev/session"
 )
 
+// TestHostThatIsNoDestination: with decapsulation off no mark is read, whatever its encoding,
+// and path probes are not answered; the host can still be a source.
+func TestHostThatIsNoDestination(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "policy.yaml")
+	if err := os.WriteFile(path, []byte("decapsulation: false\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	allowed, err := policy.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := New(Options{Policy: allowed, Log: slog.New(slog.DiscardHandler)})
+	peers := []session.Peer{{Agent: "h2", Addresses: []string{"127.0.0.2"}}}
+	states := r.Apply(session.Assignment{
+		Destinations: []session.DestinationTask{{Session: "web", Device: "lo", Peers: peers}, {Session: "db", Peers: peers}},
+	})
+	if len(states) != 2 || len(r.destinations) != 0 {
+		t.Fatalf("%d destinations, states %+v", len(r.destinations), states)
+	}
+	for _, state := range states {
+		if want := "refused by the policy of this host: " + path + ":1: decapsulation: this host reads and removes no marks"; state.Running || state.Error != want {
+			t.Errorf("%+v, want %q", state, want)
+		}
+	}
+	r.assignment = session.Assignment{Sources: []session.SourceTask{{Session: "web", Encoding: "native", Device: "eth0", Peers: peers, Family: "any"}}}
+	if devices := r.placed(); len(devices["eth0"].sources) != 1 {
+		t.Errorf("devices %+v, faults %+v", devices, r.faults)
+	}
+}
+
 // TestPolicyPrecedesEverything: what the policy refuses is never placed on an interface, and is
 // an error of its task; the rest of the assignment remains.
 func TestPolicyPrecedesEverything(t *testing.T) {

@@ -62,7 +62,7 @@ type Runner struct {
 	mu           sync.Mutex
 	assignment   session.Assignment
 	sources      map[string]*deviceSource      // by device
-	resume       map[string]time.Time          // when a source may start, by device
+	resume       map[string]time.Duration      // when a source may start, by device and the monotonic clock
 	destinations map[string]*deviceDestination // by device
 	points       map[string]Point              // by name
 	faults       []session.TaskState           // tasks that could not be placed, or are refused
@@ -86,7 +86,7 @@ func New(options Options) *Runner {
 	}
 	r := &Runner{
 		options: options, now: present,
-		sources: map[string]*deviceSource{}, resume: map[string]time.Time{}, destinations: map[string]*deviceDestination{}, points: map[string]Point{},
+		sources: map[string]*deviceSource{}, resume: map[string]time.Duration{}, destinations: map[string]*deviceDestination{}, points: map[string]Point{},
 		proved: make(chan struct{}, 1),
 	}
 	r.options.now = func() moment { return r.now() }
@@ -303,14 +303,14 @@ func (r *Runner) runSource(device string, tasks []sourceTask) {
 	s := r.sources[device]
 	if s != nil && !s.fits(tasks) {
 		if s.tasks[0].Authenticated && !tasks[0].Authenticated {
-			r.resume[device] = time.Now().Add(untaggedAfter)
+			r.resume[device] = r.now().steady + untaggedAfter
 		}
 		r.report(roleSource, device, s.close())
 		delete(r.sources, device)
 		s = nil
 	}
 	var err error
-	if s == nil && time.Now().Before(r.resume[device]) {
+	if s == nil && r.now().steady < r.resume[device] {
 		err = errAuthenticationChanges
 	} else if s == nil {
 		if s, err = openSource(device, tasks, r.options, r.wake); err == nil {

@@ -6,6 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"pillion.dev/agent/loader"
+	"pillion.dev/agent/policy"
 )
 
 func TestConfiguredPoints(t *testing.T) {
@@ -51,5 +54,30 @@ func TestConfiguredPoints(t *testing.T) {
 				t.Errorf("%v, %v", names, err)
 			}
 		})
+	}
+}
+
+// TestCaptureUnderAPolicy: an agent whose configuration captures does not start where the
+// policy of the host forbids it.
+func TestCaptureUnderAPolicy(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "policy.yaml")
+	if err := os.WriteFile(path, []byte("capture: false\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	allowed, err := policy.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := (Config{}).complete()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := config.privileged(nil, allowed, nil); err != nil {
+		t.Errorf("without a capture: %v", err)
+	}
+	config.Capture = []loader.Capture{{Device: "eth0"}}
+	_, err = config.privileged(nil, allowed, nil)
+	if want := path + ":1: capture: packets are not captured on this host"; !errors.Is(err, policy.ErrRefused) || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %s", err, want)
 	}
 }
