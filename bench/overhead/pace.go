@@ -119,13 +119,11 @@ type receipt struct {
 
 // receive counts datagrams until done is closed and nothing more arrives.
 func receive(in, payload, core int, done <-chan struct{}) (r receipt) {
-	runtime.LockOSThread() // ends with its thread, whose processor nobody resets
-	var one unix.CPUSet
-	one.Set(core)
-	if r.err = unix.SchedSetaffinity(0, &one); r.err != nil {
-		r.err = fmt.Errorf("pin receiver to core %d: %w", core, r.err)
-		return r
+	release, err := thread.Pin(core)
+	if err != nil {
+		return receipt{err: err}
 	}
+	defer release()
 	idle := unix.NsecToTimeval((20 * time.Millisecond).Nanoseconds())
 	if r.err = unix.SetsockoptTimeval(in, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &idle); r.err != nil {
 		return r

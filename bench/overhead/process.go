@@ -104,8 +104,11 @@ func (p *process) follow(output io.Reader, see func(line string)) {
 	}
 }
 
-// cpuTime is that of all threads of the process so far; 0 if it has ended.
+// cpuTime is that of all threads of the process so far; 0 if it has ended, or there is none.
 func (p *process) cpuTime() time.Duration {
+	if p == nil {
+		return 0
+	}
 	const clockSched = 2 // CPUCLOCK_SCHED of a process, as clock_getcpuclockid makes it
 	var now unix.Timespec
 	if unix.ClockGettime(int32(^p.command.Process.Pid<<3|clockSched), &now) != nil {
@@ -114,8 +117,11 @@ func (p *process) cpuTime() time.Duration {
 	return time.Duration(now.Nano())
 }
 
-// stop interrupts the process and returns the summary that it prints, if any.
+// stop interrupts the process, if there is one, and returns the summary that it prints, if any.
 func (p *process) stop() (json.RawMessage, error) {
+	if p == nil {
+		return nil, nil
+	}
 	select {
 	case <-p.ended:
 		return p.summary, fmt.Errorf("run %s: ended by itself: %w", p, p.failure())

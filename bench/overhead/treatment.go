@@ -126,7 +126,8 @@ type agents struct {
 	source []string
 	// keyed marks carry tags.
 	keyed bool
-	// idle agents are to mark nothing: what is timed is how they find that out.
+	// idle: the source is to mark nothing, what is timed is how it finds that out; there is
+	// no destination.
 	idle bool
 }
 
@@ -151,10 +152,12 @@ func (a agents) start(ctx context.Context, t *testbed) (running, error) {
 			return nil, errors.Join(err, os.RemoveAll(r.keys))
 		}
 	}
-	r.destination, err = startProcess(ctx, t.destination.namespace, isReady,
-		a.binary, append([]string{"destination", "--dev", t.destination.device, "--json"}, key...)...)
-	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(r.keys))
+	if !a.idle {
+		r.destination, err = startProcess(ctx, t.destination.namespace, isReady,
+			a.binary, append([]string{"destination", "--dev", t.destination.device, "--json"}, key...)...)
+		if err != nil {
+			return nil, errors.Join(err, os.RemoveAll(r.keys))
+		}
 	}
 	r.source, err = startProcess(ctx, t.source.namespace, isReady, a.binary, append([]string{
 		"source", "--dev", t.source.device, "--path-validation", "off",
