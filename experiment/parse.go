@@ -353,35 +353,38 @@ func (c *checker) checkMeasure(field, name string) {
 
 func (c *checker) checkResponse() {
 	s := c.spec
-	if s.Response == nil {
-		if len(s.Targets) > 0 {
-			c.report("targets", "need a response, which says what a ratio is relative to")
+	if s.Response != nil {
+		c.checkMeasure("response.log_ratio", s.Response.LogRatio)
+		if len(s.Response.To) == 0 {
+			c.report("response.to", "names no level, such as {mark: none}")
+		} else if err := s.Response.base().check(s.Factors); err != nil {
+			c.report("response.to", "%w", err)
 		}
-		return
-	}
-	c.checkMeasure("response.log_ratio", s.Response.LogRatio)
-	if len(s.Response.To) == 0 {
-		c.report("response.to", "names no level, such as {mark: none}")
-	} else if err := s.Response.base().check(s.Factors); err != nil {
-		c.report("response.to", "%w", err)
 	}
 	for i, t := range s.Targets {
 		field := fmt.Sprintf("targets[%d]", i)
 		if err := t.Where.check(s.Factors); err != nil {
 			c.report(field+".where", "%w", err)
 		}
-		c.checkMeasure(field+".measure", t.Measure)
+		if t.Measure == "" {
+			c.report(field+".measure", "is required without a response")
+		} else {
+			c.checkMeasure(field+".measure", t.Measure)
+		}
 		given := 0
 		for _, bound := range []*float64{t.AtLeast, t.AtMost} {
 			if bound != nil {
 				given++
-				if !(*bound > 0) {
+				if s.Response != nil && !(*bound > 0) {
 					c.report(field, "a ratio of %g is not positive", *bound)
 				}
 			}
 		}
 		if t.Within != nil {
 			given++
+			if s.Response == nil {
+				c.report(field+".within", "needs a response, which says what is to be equal")
+			}
 		}
 		if given != 1 {
 			c.report(field, "give one of at_least, at_most and within")

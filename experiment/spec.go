@@ -42,7 +42,8 @@ type Spec struct {
 	Invalid *Expression `yaml:"invalid" json:"invalid,omitempty"`
 	// Response is what is compared.
 	Response *Response `yaml:"response" json:"response,omitempty"`
-	// Targets are requirements on the response, each met, missed or undecided.
+	// Targets are requirements on the response, or without one on measures themselves, each
+	// met, missed or undecided.
 	Targets []Target `yaml:"targets" json:"targets,omitempty"`
 	// Design says how runs are arranged.
 	Design Design `yaml:"design" json:"design"`
@@ -148,16 +149,17 @@ type Response struct {
 	To map[string]string `yaml:"to" json:"to"`
 }
 
-// Target is a requirement on the ratio of a measure.
+// Target is a requirement on the ratio of a measure or, in an experiment without a response,
+// on its mean in its unit.
 type Target struct {
-	// Where selects cells, such as "mark=both every=1"; of several, the geometric mean
-	// counts.
+	// Where selects cells, such as "mark=both every=1"; of several, the mean counts, of
+	// ratios the geometric one.
 	Where Where `yaml:"where" json:"where"`
 	// Measure is by default that of the response.
 	Measure string `yaml:"measure" json:"measure"`
-	// AtLeast is the smallest ratio that meets the target.
+	// AtLeast is the smallest ratio, or mean, that meets the target.
 	AtLeast *float64 `yaml:"at_least" json:"at_least,omitempty"`
-	// AtMost is the largest ratio that meets the target.
+	// AtMost is the largest ratio, or mean, that meets the target.
 	AtMost *float64 `yaml:"at_most" json:"at_most,omitempty"`
 	// Within requires equivalence: the ratio differs from 1 by less than this, decided by
 	// two one-sided tests.

@@ -52,11 +52,32 @@ func (s *Spec) ratios(rows []Row, blocks int, measure string) []blockRatios {
 	return logs
 }
 
+// compared returns what targets are compared with: logarithmic ratios, or, without a response,
+// the values of the measure.
+func (s *Spec) compared(rows []Row, blocks int, measure string) []blockRatios {
+	if s.Response != nil {
+		return s.ratios(rows, blocks, measure)
+	}
+	cells := len(s.Cells())
+	values := make([]blockRatios, blocks)
+	for _, row := range rows {
+		if !row.Kept || !row.Valid || row.Null || row.Block >= blocks || row.Cell >= cells {
+			continue
+		}
+		if values[row.Block].cells == nil {
+			values[row.Block].cells = map[int]float64{}
+		}
+		values[row.Block].cells[row.Cell] = row.Measures[measure]
+	}
+	return values
+}
+
 // Estimate is the mean of logarithmic ratios over blocks.
 type Estimate struct {
 	Blocks int
-	// Mean and Deviation are logarithms.
+	// Mean and Deviation are logarithms, unless Plain says that they are of the values.
 	Mean, Deviation float64
+	Plain           bool
 }
 
 // estimateOf the mean over blocks of the mean over the cells that a function selects.
@@ -92,17 +113,30 @@ func (e Estimate) halfWidth(confidence float64) float64 {
 	return quantile(confidence, e.Blocks) * e.Deviation / math.Sqrt(float64(e.Blocks))
 }
 
-// Interval is that of the ratio.
+// Interval is that of the ratio, or of the mean of plain values.
 func (e Estimate) Interval(confidence float64) (low, high float64) {
 	h := e.halfWidth(confidence)
+	if e.Plain {
+		return e.Mean - h, e.Mean + h
+	}
 	return math.Exp(e.Mean - h), math.Exp(e.Mean + h)
 }
 
-// Ratio is the geometric mean of the ratios.
-func (e Estimate) Ratio() float64 { return math.Exp(e.Mean) }
+// Ratio is the geometric mean of the ratios, or the mean of plain values.
+func (e Estimate) Ratio() float64 {
+	if e.Plain {
+		return e.Mean
+	}
+	return math.Exp(e.Mean)
+}
 
 // HalfWidth is that of the 95 % interval, as a share of the ratio.
-func (e Estimate) HalfWidth() float64 { return math.Expm1(e.halfWidth(Confidence)) }
+func (e Estimate) HalfWidth() float64 {
+	if e.Plain {
+		return e.halfWidth(Confidence) / math.Abs(e.Mean)
+	}
+	return math.Expm1(e.halfWidth(Confidence))
+}
 
 // Effect is the ratio of one level of the factor of the stop rule to its base.
 type Effect struct {

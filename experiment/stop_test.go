@@ -139,10 +139,10 @@ func TestVerdicts(t *testing.T) {
 		"too wide to say": {Target{Within: &share}, 0, 0.10, Undecided},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if j := judge(c.target, Estimate{20, c.mean, c.deviation}); j.Verdict != c.want {
+			if j := judge(c.target, Estimate{20, c.mean, c.deviation, false}); j.Verdict != c.want {
 				t.Errorf("verdict is %s for an interval from %.3f to %.3f", j.Verdict, j.Low, j.High)
 			}
-			if j := judge(c.target, Estimate{1, c.mean, 0}); j.Verdict != Undecided {
+			if j := judge(c.target, Estimate{1, c.mean, 0, false}); j.Verdict != Undecided {
 				t.Errorf("one block is %s", j.Verdict)
 			}
 		})

@@ -34,7 +34,9 @@ func (s *Spec) Judge(rows []Row, blocks int) []Judged {
 				cells = append(cells, c.Index)
 			}
 		}
-		list = append(list, judge(t, estimateOf(s.ratios(rows, blocks, t.Measure), cells)))
+		e := estimateOf(s.compared(rows, blocks, t.Measure), cells)
+		e.Plain = s.Response == nil
+		list = append(list, judge(t, e))
 	}
 	return list
 }
@@ -47,10 +49,13 @@ func judge(t Target, e Estimate) Judged {
 	j := Judged{Target: t, Estimate: e, Verdict: Undecided}
 	j.Low, j.High = e.Interval(confidence)
 	if e.Blocks < 2 {
-		j.Low, j.High = 0, math.Inf(1)
+		j.Low, j.High = math.Inf(-1), math.Inf(1)
+		if !e.Plain {
+			j.Low = 0
+		}
 		return j
 	}
-	low, high := 0.0, math.Inf(1)
+	low, high := math.Inf(-1), math.Inf(1)
 	switch {
 	case t.AtLeast != nil:
 		low = *t.AtLeast

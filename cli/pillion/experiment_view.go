@@ -76,7 +76,11 @@ func (a *app) showExperimentPlan(s *experiment.Spec, plan experiment.Plan) error
 
 // showExperiment prints how far an experiment is and what it shows.
 func (a *app) showExperiment(s *experiment.Spec, folder string, p experiment.State) error {
-	t := newTable("what", ">ratio", ">low", ">high", ">half_width=HALF-WIDTH", "verdict")
+	kind := ">ratio"
+	if s.Response == nil {
+		kind = ">ratio=MEAN" // the field keeps its name
+	}
+	t := newTable("what", kind, ">low", ">high", ">half_width=HALF-WIDTH", "verdict")
 	type line struct {
 		What      string   `json:"what"`
 		Ratio     *float64 `json:"ratio"`
