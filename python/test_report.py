@@ -5,13 +5,17 @@ import html.parser
 import io
 import os
 import re
+import socket
 import tempfile
 import unittest
+import unittest.mock
 
 import pillion
 from pillion.analysis.simulate import simulate
-from pillion.report import compose, page, vector
+from pillion.report import compose, page, publish, vector
 from pillion.report.__main__ import main
+from pillion.report.document import Code, Section, Table, Text
+from pillion.report.document import Report as Report_
 
 VOID = {"meta", "link", "br", "img", "input", "path", "use", "hr"}
 
@@ -135,6 +139,40 @@ class Report(unittest.TestCase):
                 self.assertEqual(main(arguments), 1)
             self.assertRegex(said.getvalue(), r"\Apillion.report: .*%s.*\n\Z" % words)
         self.assertEqual([name for name in os.listdir(self.folder) if name.endswith(".part")], [])
+
+
+class Publish(unittest.TestCase):
+    def report(self, *parts):
+        return Report_("T", "?", [("runs", 7)], [Section("S", list(parts))], "e", "h")
+
+    def test_parts(self):
+        head, section, text, table = publish.parts(self.report(Text("a"), Table("c", ["x"], [[1]], {0})))
+        self.assertEqual((head[0], head[1]["parts"], head[1]["facts"]), ("head", 3, [["runs", "7"]]))
+        self.assertEqual((section, text), (("section", {"title": "S"}), ("text", {"text": "a", "note": False})))
+        self.assertEqual((table[1]["rows"], table[1]["numeric"], table[1]["marked"]), ([["1"]], [0], []))
+
+    def test_bounds(self):
+        large = publish.parts(self.report(Code("listing", "x" * publish.PART_BYTES)))
+        self.assertEqual(large[2], ("text", {"text": "listing is too large for this page; the HTML file has it.", "note": True}))
+        with self.assertRaisesRegex(publish.PublishError, "the limits are"):
+            publish.parts(self.report(*[Code("c", "x" * (publish.PART_BYTES // 2))] * 20))
+        with self.assertRaisesRegex(publish.PublishError, "the limits are"):
+            publish.parts(self.report(*[Text("x")] * publish.PARTS))
+
+    def test_a_server_that_does_not_answer_is_said(self):
+        with socket.socket() as taken, self.assertLogs("pillion.oml"):
+            taken.bind(("127.0.0.1", 0))
+            address = "127.0.0.1:%d" % taken.getsockname()[1]
+            with self.assertRaisesRegex(publish.PublishError, "3 of 3 parts were not stored"):
+                publish.publish(self.report(Text("a")), address, timeout=0.2)
+
+    def test_token_is_read_from_a_file(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".token") as file:
+            file.write("secret\n")
+            file.flush()
+            with unittest.mock.patch.dict(os.environ, {"PILLION_OML_TOKEN_FILE": file.name}):
+                self.assertEqual(publish.token(), "secret")
+        self.assertIsNone(publish.token())
 
 
 if __name__ == "__main__":

@@ -246,6 +246,12 @@ class OMLBase:
         """A random identifier, never 0."""
         return random.SystemRandom().randrange(1, 1 << 64)
 
+    @property
+    def thinned(self):
+        """Whether tuples were left out because the collector requested fewer."""
+        with self._changed:
+            return any(point.thinned > 1 for point in self._points.values())
+
     def close(self, timeout=10.0):
         """Flush the queue, waiting at most timeout seconds, and stop. Returns the number
         of lost tuples: those that the collector does not have."""

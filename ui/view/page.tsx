@@ -11,6 +11,7 @@ import { Notice } from "../part/notice.tsx";
 import { ThemeButton } from "../part/theme.tsx";
 import { AgentView } from "./agent.tsx";
 import { EventsView } from "./events.tsx";
+import { ExperimentsView } from "./experiments.tsx";
 import { OverviewView } from "./overview.tsx";
 import { Failing } from "./page/failing.tsx";
 import { UnseenCount } from "./page/unseen.tsx";
@@ -28,6 +29,7 @@ const views: Record<string, ComponentType> = {
   agent: AgentView,
   topology: TopologyView,
   sessions: SessionsView,
+  experiments: ExperimentsView,
   events: EventsView,
   tokens: TokensView,
 };
@@ -36,6 +38,7 @@ const doors: { to: string; place: string; also?: string[]; label: string; icon: 
   { to: "#/", place: "", also: ["pair", "agent"], label: "Overview", icon: "overview" },
   { to: "#/topology", place: "topology", label: "Topology", icon: "topology" },
   { to: "#/sessions", place: "sessions", label: "Sessions", icon: "sessions" },
+  { to: "#/experiments", place: "experiments", label: "Experiments", icon: "experiment" },
   { to: "#/events", place: "events", label: "Events", icon: "events" },
 ];
 

@@ -15,6 +15,7 @@ def _arguments(words):
     parser.add_argument("-o", "--output", metavar="FILE", help="the report; default: report.html in FOLDER")
     parser.add_argument("--paper", metavar="NAME", help="set the published tables of a paper beside ours: pezaros-2011, hamilton-2012, angrisani, mehani-2011 or li-2015")
     parser.add_argument("--papers", metavar="DIRECTORY", help="directory with the published tables; default: experiment/paper of the source tree")
+    parser.add_argument("--publish", metavar="HOST[:PORT]", help="also show the report on the page of the server whose OMSP listener this is; its token, if it requires one, is read from the file PILLION_OML_TOKEN_FILE")
     return parser.parse_args(words)
 
 
@@ -23,7 +24,7 @@ def main(words=None):
     options = _arguments(words)
     try:
         from pillion.analysis.result import read_folder
-        from pillion.report import compose, page, paper
+        from pillion.report import compose, page, paper, publish
     except ModuleNotFoundError as error:
         if error.name and error.name.startswith("pillion"):
             raise
@@ -33,7 +34,10 @@ def main(words=None):
     try:
         experiment = read_folder(options.folder)
         published = paper.sections(experiment, options.paper, options.papers) if options.paper else ()
-        replace(target, page.write(compose.compose(experiment, published)))
+        report = compose.compose(experiment, published)
+        replace(target, page.write(report))
+        if options.publish:
+            publish.publish(report, options.publish, token=publish.token())
     except (OSError, ValueError, LookupError) as error:
         print("pillion.report: %s" % (error if not isinstance(error, KeyError) else error.args[0]), file=sys.stderr)
         return 1

@@ -32,8 +32,8 @@ def p_short(p):
 class _Composer:
     """Makes the sections; figures are numbered, so that their elements' names are unique."""
 
-    def __init__(self, experiment, alone):
-        self.x, self.alone, self.figures = experiment, alone, 0
+    def __init__(self, experiment):
+        self.x, self.figures = experiment, 0
         self.log = experiment.design.is_log
 
     def figure(self, title, description, draw, caption=""):
@@ -43,7 +43,7 @@ class _Composer:
         except (ValueError, KeyError) as error:
             return Text("%s is not drawn: %s." % (title, str(error).strip("'\"").rstrip(".")), note=True)
         self.figures += 1
-        svg = vector.draw(drawn, "f%d" % self.figures, title, description, self.alone)
+        svg = vector.draw(drawn, "f%d" % self.figures, title, description)
         return Figure(title, description, svg, caption)
 
     def verdicts(self):
@@ -112,7 +112,7 @@ class _Composer:
 
     def checks(self):
         table = self.x.check()
-        rows = [["✓" if row.ok else "! look", name, row.finding, row.consequence] for name, row in table.iterrows()]
+        rows = [["✓" if row.ok else "!\u00a0look", name, row.finding, row.consequence] for name, row in table.iterrows()]
         failed = int((~table["ok"].astype(bool)).sum())
         lead = "All checks pass, which proves nothing: a test of few runs misses much." if not failed else "%d of %d checks deserve a look." % (failed, len(rows))
         marked = {i for i, ok in enumerate(table["ok"]) if not ok}
@@ -214,12 +214,9 @@ def _flat(value, prefix=""):
             yield [name, _plain(one)]
 
 
-def compose(experiment, published=(), alone=False):
-    """The report of an experiment; published has sections with tables of papers.
-
-    alone makes figures that stand by themselves, as images.
-    """
-    x, make = experiment, _Composer(experiment, alone)
+def compose(experiment, published=()):
+    """The report of an experiment; published has sections with tables of papers."""
+    x, make = experiment, _Composer(experiment)
     facts = [("runs", x.left_out())]
     if x.design.started:
         facts.append(("started", x.design.started))

@@ -36,19 +36,15 @@ def variables(dark):
     return "".join("--%s:%s;" % (name, night if dark else day) for name, day, night in VARIABLES.values())
 
 
-# For a figure that stands alone, as an image.
-ALONE = "<style>:root{%s}@media(prefers-color-scheme:dark){:root{%s}}</style>"
-
-
-def draw(figure, name, title, description, alone=False):
+def draw(figure, name, title, description):
     """The SVG of a figure. name makes its elements' names unique in a page."""
     buffer = io.StringIO()
     with theme.settings():
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
-    return embed(buffer.getvalue(), name, title, description, alone)
+    return embed(buffer.getvalue(), name, title, description)
 
 
-def embed(text, name, title, description, alone=False):
+def embed(text, name, title, description):
     """An SVG file as an element of a page."""
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>\s*", "", text, flags=re.DOTALL)
@@ -59,6 +55,5 @@ def embed(text, name, title, description, alone=False):
     body = _identifier.sub(lambda m: 'id="%s-%s"' % (name, m.group(1)), body)
     body = _reference.sub(lambda m: "%s#%s-%s" % (m.group(1), name, m.group(2)), body)
     body = _colour.sub(lambda m: "var(--%s)" % VARIABLES[m.group(0).lower()][0], body)
-    style = ALONE % (variables(False), variables(True)) if alone else ""
     words = '<title id="%s-t">%s</title><desc id="%s-d">%s</desc>' % (name, html.escape(title), name, html.escape(description))
-    return "%s>%s%s%s" % (head, words, style, body.strip())
+    return "%s>%s%s" % (head, words, body.strip())
