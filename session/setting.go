@@ -55,7 +55,7 @@ var settings = []point.Option{
 			"Addresses only. Fewest rows; enough for the delay and loss of the path.",
 		},
 	},
-	{Name: "lease", Type: point.Duration, Default: "10s", Min: "2s", Max: "5m", Doc: "how long a source keeps marking without a heartbeat from the destination"},
+	{Name: "lease", Type: point.Duration, Default: "10s", Min: "2s", Max: "5m", Doc: "how long a source keeps marking without a heartbeat from the server"},
 	{Name: "trace", Type: point.Duration, Default: "1m", Min: "5s", Doc: "interval between path traces"},
 	{Name: "duration", Type: point.Duration, Min: "1s", Max: "3660d", Doc: "duration of a run"},
 	{Name: "min_gap", Type: point.Duration, Default: "0s", Min: "0s", Max: "1h", Doc: "minimum time between two marked packets"},

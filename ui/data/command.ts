@@ -25,6 +25,7 @@ function flags(s: SessionSpec, usual: SessionSpec | undefined): string[][] {
   flag("encoding", s.encoding, usual?.encoding);
   flag("stamp-every", s.stampEvery, usual?.stampEvery);
   if (s.sparseMarks) all.push(["--sparse-marks"]);
+  flag("authentication", s.authentication, usual?.authentication);
   flag("family", s.family, usual?.family);
   for (const f of s.filters) flag("filter", f);
   flag("every", s.sampling?.every);

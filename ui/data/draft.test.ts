@@ -1,12 +1,12 @@
-import { equals, fromJson, type JsonValue } from "@bufbuild/protobuf";
+import { equals, fromJson, toJson, type JsonObject, type JsonValue } from "@bufbuild/protobuf";
 import { describe, expect, it } from "vitest";
-import { SessionSpecSchema, type SessionSpec } from "../gen/session_pb.ts";
-import { defaultSpec } from "./defaults.fixture.ts";
+import { PointRequestSchema, SessionSpecSchema, type SessionSpec } from "../gen/session_pb.ts";
+import { defaultSpec, emptyFields, fullSpec } from "./defaults.fixture.ts";
 import { copyOf, draftOf, newDraft, specOf, suggestName } from "./draft.ts";
 
 /** As the server returns them: with all defaults filled in. */
 const complete = (json: Record<string, JsonValue>): SessionSpec => fromJson(SessionSpecSchema, {
-  name: "x", sources: ["a"], destinations: ["b"], modules: ["delay", "loss"], encoding: "udp-option,tcp-option,native,udp", stampEvery: 16, family: "any", interval: "1s",
+  name: "x", sources: ["a"], destinations: ["b"], modules: ["delay", "loss"], encoding: "udp-option,tcp-option,native,udp", stampEvery: 16, authentication: "auto", family: "any", interval: "1s",
   granularity: "flow", lease: "10s", trace: "60s", ...json,
 });
 
@@ -20,7 +20,7 @@ describe("the form of a specification returns the same specification", () => {
     ["a gap alone", { sampling: { minGap: "0.5s" } }],
     ["single sources", { samplingFor: { a: { every: 3 }, b: {} } }],
     ["rows", { interval: "0.1s", granularity: "host", records: true }],
-    ["marks", { encoding: "shim", stampEvery: 1, sparseMarks: true, family: "ipv4", device: { a: "eth0" }, lease: "120s", trace: "-1s" }],
+    ["marks", { encoding: "shim", stampEvery: 1, sparseMarks: true, authentication: "off", family: "ipv4", device: { a: "eth0" }, lease: "120s", trace: "-1s" }],
     ["routers", { routers: ["r1", "role=edge"] }],
     ["points", { points: [{ name: "load", agents: ["a"], options: { size: "5" } }, { name: "other" }] }],
     ["once", { start: "2027-01-02T03:04:05Z", duration: "5400s" }],
@@ -31,6 +31,30 @@ describe("the form of a specification returns the same specification", () => {
     const { spec: back, faults } = specOf(draftOf(spec));
     expect(faults).toEqual([]);
     expect(equals(SessionSpecSchema, back, spec)).toBe(true);
+  });
+});
+
+describe("editing one field keeps the others", () => {
+  const json = (spec: SessionSpec): JsonObject => toJson(SessionSpecSchema, spec) as JsonObject;
+  const edits: Record<string, (d: ReturnType<typeof draftOf>) => void> = {
+    interval: (d) => (d.interval = "7s"), sources: (d) => (d.sources = ["other"]), lease: (d) => (d.lease = "30s"), authentication: (d) => (d.authentication = "off"),
+  };
+  it("has a value of every field of a specification", () => {
+    expect(emptyFields(SessionSpecSchema, fullSpec)).toEqual([]);
+    expect(fullSpec.points.map((p) => emptyFields(PointRequestSchema, p))).toEqual([[]]);
+  });
+  it.each(Object.keys(edits))("%s", (field) => {
+    const draft = JSON.parse(JSON.stringify(draftOf(fullSpec))) as ReturnType<typeof draftOf>; // as kept across a reload
+    edits[field]?.(draft);
+    const { spec, faults } = specOf(draft);
+    expect(faults).toEqual([]);
+    expect(json(spec)[field]).not.toEqual(json(fullSpec)[field]);
+    expect({ ...json(spec), [field]: null }).toEqual({ ...json(fullSpec), [field]: null });
+  });
+  it("also of a later version", () => {
+    const later = { ...fullSpec, $unknown: [{ no: 1999, wireType: 0, data: new Uint8Array([7]) }] };
+    const { spec } = specOf({ ...draftOf(later), interval: "7s" });
+    expect(spec.$unknown).toEqual(later.$unknown);
   });
 });
 

@@ -1,7 +1,8 @@
 // The input of the session form and its specification.
-import { create } from "@bufbuild/protobuf";
+import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import { base64Decode, base64Encode } from "@bufbuild/protobuf/wire";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
-import { SamplingSchema, SessionSpecSchema, type Sampling, type SessionSpec } from "../gen/session_pb.ts";
+import { PointRequestSchema, SamplingSchema, SessionSpecSchema, type Sampling, type SessionSpec } from "../gen/session_pb.ts";
 import { cronOf, repeatOf, type Repeat } from "./cron.ts";
 import { filterRow, filterText, type FilterRow } from "./filter.ts";
 import { parseSpan, spanMessage, spanRule, spanText } from "./length.ts";
@@ -38,6 +39,8 @@ export interface PointDraft {
 
 /** The whole form. */
 export interface Draft {
+  /** The specification that the form began with, in base64: fields that the form does not know keep its values. */
+  origin: string;
   name: string;
   /** The name was typed, not suggested. */
   named: boolean;
@@ -55,6 +58,7 @@ export interface Draft {
   encoding: string;
   stampEvery: string;
   sparseMarks: boolean;
+  authentication: string;
   family: string;
   device: { agent: string; device: string }[];
   /** Agents whose hosts are profiled as routers. */
@@ -96,12 +100,14 @@ export function draftOf(spec: SessionSpec): Draft {
   const start = millis(spec.start);
   const zone = spec.cron ? spec.timeZone : ownZone();
   return {
+    origin: base64Encode(toBinary(SessionSpecSchema, spec)),
     name: spec.name, named: true, sources: [...spec.sources], destinations: [...spec.destinations], both: spec.both,
     delay: spec.modules.includes("delay"), loss: spec.modules.includes("loss"),
     filters: spec.filters.map((f) => filterRow(f)).filter((row) => row !== undefined),
     sampling: samplingDraft(spec.sampling),
     samplingFor: byName(spec.samplingFor).map(([agent, s]) => ({ agent, sampling: samplingDraft(s) })),
-    interval: text(nanos(spec.interval)), granularity: spec.granularity, records: spec.records, encoding: spec.encoding, stampEvery: spec.stampEvery ? String(spec.stampEvery) : "", sparseMarks: spec.sparseMarks, family: spec.family,
+    interval: text(nanos(spec.interval)), granularity: spec.granularity, records: spec.records, encoding: spec.encoding, stampEvery: spec.stampEvery ? String(spec.stampEvery) : "", sparseMarks: spec.sparseMarks,
+    authentication: spec.authentication, family: spec.family,
     device: byName(spec.device).map(([agent, device]) => ({ agent, device })),
     routers: [...spec.routers], points: spec.points.map(({ name, agents, options }) => ({ name, agents: [...agents], options: { ...options } })),
     lease: text(nanos(spec.lease)), tracing: trace >= 0, trace: trace > 0 ? spanText(trace) : "",
@@ -170,7 +176,7 @@ function modules(d: Draft, r: Reader): string[] {
   return [d.delay && "delay", d.loss && "loss"].filter((m) => m !== false);
 }
 
-function schedule(w: WhenDraft, r: Reader): Pick<SessionSpec, "start" | "duration" | "cron" | "timeZone"> {
+function schedule(w: WhenDraft, r: Reader): Pick<Fields, "start" | "duration" | "cron" | "timeZone"> {
   const start = w.kind === "now" || w.start === "" ? undefined : fromWall(w.start, w.zone);
   if (w.kind === "once" && start === undefined) r.fault("start", "Enter a date and a time.");
   const none = { start: start === undefined ? undefined : timestampFromMs(start), duration: r.span("duration", w.duration), cron: "", timeZone: "" };
@@ -185,24 +191,28 @@ function schedule(w: WhenDraft, r: Reader): Pick<SessionSpec, "start" | "duratio
   return { ...none, cron: line.line, timeZone: w.zone };
 }
 
+/** All fields of a specification, so that the compiler finds one that the form does not set. */
+type Fields = { [name in Exclude<keyof SessionSpec, "$typeName" | "$unknown">]: SessionSpec[name] };
+
 /** The specification of a form, and the problems of input that could not be parsed. */
 export function specOf(d: Draft): { spec: SessionSpec; faults: Fault[] } {
   const r = new Reader();
   d.filters.forEach((row, i) => {
     if (filterText(row) === "") r.fault(`filters[${i}]`, "Fill in at least one field, or remove this filter.");
   });
-  const spec = create(SessionSpecSchema, {
+  const fields: Fields = {
     name: d.name.trim(), sources: d.sources, destinations: d.destinations, both: d.both, modules: modules(d, r),
     filters: d.filters.map(filterText), sampling: r.sampling("sampling", d.sampling),
     samplingFor: r.byAgent("sampling_for", d.samplingFor.map((s) => ({
       agent: s.agent, value: r.sampling(`sampling_for[${s.agent}]`, s.sampling) ?? create(SamplingSchema),
     }))),
     interval: r.span("interval", d.interval), granularity: d.granularity, records: d.records,
-    encoding: d.encoding, stampEvery: r.count("stamp_every", d.stampEvery), sparseMarks: d.sparseMarks, family: d.family,
+    encoding: d.encoding, stampEvery: r.count("stamp_every", d.stampEvery) ?? 0, sparseMarks: d.sparseMarks, authentication: d.authentication, family: d.family,
     device: r.byAgent("device", d.device.map((one) => ({ agent: one.agent, value: one.device.trim() }))),
-    routers: d.routers, points: d.points, lease: r.span("lease", d.lease), trace: d.tracing ? r.span("trace", d.trace) : spanMessage(-1e9),
+    routers: d.routers, points: d.points.map((p) => create(PointRequestSchema, p)), lease: r.span("lease", d.lease), trace: d.tracing ? r.span("trace", d.trace) : spanMessage(-1e9),
     ...schedule(d.when, r),
-  });
+  };
+  const spec = Object.assign(fromBinary(SessionSpecSchema, base64Decode(d.origin)), fields);
   return { spec, faults: r.faults };
 }
 

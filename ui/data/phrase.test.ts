@@ -1,7 +1,7 @@
 import { fromJson, toJson, type JsonObject, type JsonValue } from "@bufbuild/protobuf";
-import { expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { SessionSpecSchema } from "../gen/session_pb.ts";
-import { defaultSpec } from "./defaults.fixture.ts";
+import { defaultSpec, fullSpec } from "./defaults.fixture.ts";
 import { differences, samplingWords, trafficWords, whenWords } from "./phrase.ts";
 
 const spec = (json: Record<string, JsonValue> = {}) => fromJson(SessionSpecSchema, { ...(toJson(SessionSpecSchema, defaultSpec) as JsonObject), name: "x", sources: ["a"], destinations: ["*"], ...json });
@@ -19,4 +19,10 @@ it("finds the differences", () => {
   expect(differences(spec(), spec())).toEqual([]);
   expect(differences(spec(), spec({ interval: "5s", both: true })).map((d) => d.label)).toEqual(["Directions", "Rows"]);
   expect(differences(spec(), spec({ points: [{ name: "load", agents: ["a"], options: { size: "5" } }] }))).toEqual([{ label: "Further points", before: "none", after: "load on a (size 5)" }]);
+});
+
+describe("a change of any field is a difference", () => {
+  it.each(SessionSpecSchema.fields.filter((f) => f.name !== "name").map((f) => [f.name, f.localName] as const))("%s", (_, name) => {
+    expect(differences({ ...fullSpec, [name]: defaultSpec[name as keyof typeof defaultSpec] }, fullSpec)).not.toEqual([]);
+  });
 });

@@ -39,6 +39,8 @@ function pointWords({ name, agents, options }: PointRequest): string {
   return [name, agents.length > 0 && `on ${selectors(agents)}`, settings && `(${settings})`].filter(Boolean).join(" ");
 }
 
+const authenticationWords: Record<string, string> = { auto: "auto: on unless an agent does not support it", on: "on, required" };
+
 /** The fields of a complete specification with labels. */
 export function facts(s: SessionSpec): { label: string; text: string }[] {
   const byAgent = Object.entries(s.samplingFor).sort().map(([agent, one]) => `${agent}: ${samplingWords(one)}`);
@@ -56,6 +58,7 @@ export function facts(s: SessionSpec): { label: string; text: string }[] {
     { label: "Encodings", text: s.encoding },
     { label: "Time stamps", text: s.stampEvery === 1 ? "in every packet" : `one in ${s.stampEvery} packets of fast flows` },
     { label: "Marks", text: s.sparseMarks ? "in packets with a time stamp" : "in every packet" },
+    { label: "Authentication", text: authenticationWords[s.authentication] ?? s.authentication },
     { label: "Address family", text: s.family === "any" ? "IPv4 and IPv6" : s.family === "ipv4" ? "IPv4" : "IPv6" },
     { label: "Interfaces", text: Object.entries(s.device).sort().map(([a, d]) => `${a}: ${d}`).join(", ") || "by route" },
     { label: "Routers", text: selectors(s.routers) || "none" },

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { defaultSpec } from "./defaults.fixture.ts";
+import { SessionSpecSchema } from "../gen/session_pb.ts";
 import { newDraft, type Draft } from "./draft.ts";
 import { place, placeOf, tidy } from "./problem.ts";
 
@@ -52,4 +53,9 @@ it("groups problems by place, those of the page before those of the server", () 
 it("omits what the form shows anyway", () => {
   expect(tidy('read filter "dport=x \\"y\\"": port "x" is not a number from 1 to 65535')).toBe('Port "x" is not a number from 1 to 65535.');
   expect(tidy("a: conflict with session x")).toBe("a: conflict with session x.");
+});
+
+it("has a place for every field", () => {
+  const d = draft({ when: { ...when, kind: "repeat" } });
+  expect(SessionSpecSchema.fields.map((f) => f.name).filter((name) => !placeOf(name, d))).toEqual([]);
 });

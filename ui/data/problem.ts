@@ -12,7 +12,7 @@ export interface Place {
 
 const simple: Record<string, Section> = {
   name: "who", sources: "who", destinations: "who", both: "who", modules: "what", filters: "traffic", sampling: "sampling",
-  interval: "rows", granularity: "rows", records: "rows", encoding: "more", stamp_every: "more", sparse_marks: "more", family: "more", lease: "more", trace: "more",
+  interval: "rows", granularity: "rows", records: "rows", encoding: "more", stamp_every: "more", sparse_marks: "more", authentication: "more", family: "more", lease: "more", trace: "more",
   sampling_for: "more", device: "more", routers: "more", points: "more", start: "when", duration: "when", cron: "when", time_zone: "when",
 };
 

@@ -81,8 +81,8 @@ export function SessionForm({ keep, title, begin, changing }: SessionFormProps) 
 
 /** Reports whether an advanced option differs from its default. */
 function usesMore(d: Draft, usual: SessionSpec | undefined): boolean {
-  const advanced = ({ samplingFor, device, routers, points, encoding, stampEvery, sparseMarks, family, lease, tracing, trace }: Draft): string =>
-    JSON.stringify({ samplingFor, device, routers, points, encoding, stampEvery, sparseMarks, family, lease, tracing, trace });
+  const advanced = ({ samplingFor, device, routers, points, encoding, stampEvery, sparseMarks, authentication, family, lease, tracing, trace }: Draft): string =>
+    JSON.stringify({ samplingFor, device, routers, points, encoding, stampEvery, sparseMarks, authentication, family, lease, tracing, trace });
   return usual !== undefined && advanced(d) !== advanced(newDraft(usual));
 }
 

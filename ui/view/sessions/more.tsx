@@ -13,17 +13,19 @@ import { SamplingInputs } from "./traffic.tsx";
 const listed = (choices: ReturnType<typeof choicesOf>, value: string) =>
   choices.some((c) => c.value === value) ? choices : [...choices, { value, label: value, help: undefined }];
 
-/** Encoding, time stamps, address family, interfaces, sampling per source, routers, lease, tracing. */
+/** Encoding, time stamps, authentication, address family, interfaces, sampling per source, routers, lease, tracing. */
 export function MoreSection({ form, open, problems, onToggle }: { form: Form; open: boolean; problems: number; onToggle(open: boolean): void }) {
   const { draft, change } = form;
   return (
     <details class="more" open={open} onToggle={(e) => onToggle(e.currentTarget.open)}>
-      <summary><span>Advanced</span><small>Encodings, time stamps, address family, interfaces, sampling per source, routers, further points, lease, path tracing</small>{problems > 0 && <span class="field-fault block">{problems === 1 ? "1 problem" : `${problems} problems`}</span>}</summary>
+      <summary><span>Advanced</span><small>Encodings, time stamps, authentication, address family, interfaces, sampling per source, routers, further points, lease, path tracing</small>{problems > 0 && <span class="field-fault block">{problems === 1 ? "1 problem" : `${problems} problems`}</span>}</summary>
       <Section title="Measurement" id="more">
         <div class="two-sides plain">
           <Choices id="f-encoding" legend="Encodings" value={draft.encoding} options={listed(choicesOf(form.setting("encoding")), draft.encoding)} fault={form.fault("f-encoding")} onChange={(encoding) => change({ encoding })} />
           <Choices id="f-family" legend="Address family" value={draft.family} options={choicesOf(form.setting("family"))} fault={form.fault("f-family")} help="IPv6 packets carry marks in an extension header that other hosts skip." onChange={(family) => change({ family })} />
         </div>
+        <Choices id="f-authentication" legend="Authentication of marks" value={draft.authentication} options={listed(choicesOf(form.setting("authentication")), draft.authentication)} fault={form.fault("f-authentication")}
+          help={helpOf(form.setting("authentication"))} onChange={(authentication) => change({ authentication })} />
         <Devices form={form} />
         <SingleSources form={form} />
         <Chips id="f-routers" label="Routers" placeholder="none" values={draft.routers} items={options(form.agents).map((o) => ({ value: o.selector, label: o.selector, note: o.kind === "agent" ? "" : "label" }))}
