@@ -77,8 +77,9 @@ func (s *Spec) resolved() ([]byte, error) {
 	type withMeasures struct {
 		Spec
 		Measures []measureWithName `json:"measures"`
+		LabSum   string            `json:"lab_sha256,omitempty"`
 	}
-	w := withMeasures{Spec: copied}
+	w := withMeasures{Spec: copied, LabSum: s.labSum}
 	for _, m := range s.Measures {
 		w.Measures = append(w.Measures, measureWithName{m.Name, m})
 	}
@@ -97,10 +98,16 @@ func (s *Spec) Hash() (string, error) {
 	return hex.EncodeToString(sum[:]), err
 }
 
+// HasResults reports whether a folder has results.
+func HasResults(folder string) bool {
+	_, err := os.Stat(filepath.Join(folder, DesignFile))
+	return err == nil
+}
+
 // Create makes a result folder with the file and the design. It refuses a folder that has
 // results.
 func Create(folder string, s *Spec, file []byte, environment map[string]any, started time.Time) error {
-	if _, err := os.Stat(filepath.Join(folder, DesignFile)); err == nil {
+	if HasResults(folder) {
 		return fmt.Errorf("create results in %s: %w", folder, ErrExists)
 	}
 	text, err := s.describe(environment, started)

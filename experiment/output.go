@@ -331,11 +331,18 @@ func (m Measure) value(o Output) (float64, error) {
 
 func isFinite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
-// Measured are the measures of a run.
-func (s *Spec) Measured(o Output) (map[string]float64, error) {
+// Measured are the measures of a run: fields of its output or, where that has none of the
+// name, counters of its treatments.
+func (s *Spec) Measured(o Output, counters map[string]any) (map[string]float64, error) {
 	values := map[string]float64{}
 	for _, m := range s.Measures {
-		value, err := m.Value(o)
+		from := o
+		if _, err := o.lookup(m.Field); err != nil {
+			if _, err := (Output{Fields: counters}).lookup(m.Field); err == nil {
+				from = Output{Fields: counters}
+			}
+		}
+		value, err := m.Value(from)
 		if err != nil {
 			return values, err
 		}

@@ -1,6 +1,8 @@
 package experiment
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -53,6 +55,11 @@ func Read(path string) (*Spec, []byte, error) {
 	}
 	if s.Lab != "" && !filepath.IsAbs(s.Lab) {
 		s.Lab = filepath.Join(filepath.Dir(path), s.Lab)
+	}
+	// The file of a result folder has no lab beside it; the runner reports one that is absent.
+	if lab, err := os.ReadFile(s.Lab); s.Lab != "" && err == nil {
+		sum := sha256.Sum256(lab)
+		s.labSum = hex.EncodeToString(sum[:])
 	}
 	return s, text, nil
 }
@@ -277,8 +284,13 @@ func (c *checker) checkTreatment(field string, t Treatment) {
 }
 
 func (c *checker) checkHost(field, name string) {
-	if _, known := c.spec.Hosts[name]; name != "" && !known && c.spec.Lab == "" {
+	host, known := c.spec.Hosts[name]
+	switch {
+	case name == "" || c.spec.Lab != "":
+	case !known:
 		c.report(field, "no host %q under hosts", name)
+	case host.SSH == "" && !host.Local && !strings.HasPrefix(field, "environment"):
+		c.report(field, "commands cannot run on host %q: it has no ssh and is not local", name)
 	}
 }
 
@@ -316,6 +328,9 @@ func (c *checker) checkRun() {
 		c.report("environment.require.load_below", "%g is negative", l)
 	}
 	for name, h := range c.spec.Hosts {
+		if h.SSH != "" && h.Local {
+			c.report("hosts."+name, "is local and has ssh")
+		}
 		if strings.HasPrefix(h.SSH, "-") {
 			c.report("hosts."+name+".ssh", "%q begins with a hyphen", h.SSH)
 		}

@@ -20,6 +20,8 @@ type Spec struct {
 	// Lab is the YAML file of a lab, relative to this file. The runner starts it before
 	// the first run and removes it after the last one.
 	Lab string `yaml:"lab" json:"lab,omitempty"`
+	// labSum identifies the content of the lab's file, "" without one.
+	labSum string
 	// Hosts are machines that commands run on, by name. Hosts of the lab need no entry.
 	Hosts map[string]Host `yaml:"hosts" json:"hosts,omitempty"`
 	// Seed makes the order of runs repeatable: that of a block follows from the seed and
@@ -55,14 +57,16 @@ type Spec struct {
 
 // Host is a machine that commands run on.
 type Host struct {
+	// Local is this machine.
+	Local bool `yaml:"local" json:"local,omitempty"`
 	// SSH is the destination as ssh understands it, such as root@10.0.0.1; ssh must not
 	// ask for a password.
 	SSH string `yaml:"ssh" json:"ssh,omitempty"`
 	// Device is the network interface that the source or the destination of a session
 	// uses; in a lab the one to the other end by default.
 	Device string `yaml:"device" json:"device,omitempty"`
-	// Agent is the name of the host's agent at the server, for sessions on a server; by
-	// default the host's own name.
+	// Agent is the name of the host's agent at the server, for sessions on a server. If the
+	// hosts at both ends of a session have one, the server carries the session out.
 	Agent string `yaml:"agent" json:"agent,omitempty"`
 }
 
@@ -70,8 +74,8 @@ type Host struct {
 // several factors are applied in the order of the factors.
 type Treatment struct {
 	// Session measures with Pillion during the run; its fields are those of a session
-	// file. In a lab without a service, and on hosts with ssh, the runner starts one
-	// destination and one source by hand; with a server it creates a session there.
+	// file. In a lab without a service, and on hosts without agents, the runner starts one
+	// destination and one source by hand; otherwise it creates a session on the server.
 	Session map[string]any `yaml:"session" json:"session,omitempty"`
 	// Start is a shell command that ends before the run begins.
 	Start string `yaml:"start" json:"start,omitempty"`
@@ -85,10 +89,11 @@ type Treatment struct {
 	Ready string `yaml:"ready" json:"ready,omitempty"`
 	// On is the host of the commands; by default that of the run.
 	On string `yaml:"on" json:"on,omitempty"`
-	// Expect is a condition without which the run is invalid: "bare" means that nothing
-	// is attached to the interfaces of the hosts, anything else is an expression over
-	// marked and accepted (packets, of a session), the fields of the command, those of
-	// the output, and the measures.
+	// Expect is a condition without which the run is invalid. "bare" means that nothing is
+	// attached to the interfaces of the hosts: no BPF program, no filter, no packet socket;
+	// on hosts with agents only, that the server runs no session on them. Anything else is
+	// an expression over marked and accepted (packets, of a session), the fields of the
+	// command, those of the output, and the measures.
 	Expect *Expectation `yaml:"expect" json:"expect,omitempty"`
 }
 
@@ -97,7 +102,7 @@ type Run struct {
 	// Command is a shell command. "{factor}" stands for the level of a factor,
 	// "{factor.parameter}" or "{parameter}" for a parameter of it, "{name=text}" for text
 	// where there is no such parameter, "{block}", "{position}", "{attempt}" and "{seed}"
-	// for the run's own; "{{" is a brace. In a lab "{address.host}" and "{address6.host}"
+	// for the run's own, "{agent}" for the program pillion-agent; "{{" is a brace. In a lab "{address.host}" and "{address6.host}"
 	// are the first addresses of a host.
 	Command string `yaml:"command" json:"command"`
 	// On is the host of the command; by default the source of the lab, or this machine.

@@ -18,7 +18,7 @@ import (
 type Values map[string]string
 
 // ownNames are those that the runner gives a value.
-var ownNames = []string{"block", "position", "attempt", "seed", "warmup", "address", "address6"}
+var ownNames = []string{"block", "position", "attempt", "seed", "warmup", "agent", "address", "address6"}
 
 // Values returns the levels, their parameters and the run's own values.
 func (s *Spec) Values(c Cell, t Turn) Values {
@@ -27,6 +27,10 @@ func (s *Spec) Values(c Cell, t Turn) Values {
 		// Of a run, and the same again in another run of the experiment.
 		"seed":   strconv.FormatUint(rand.NewPCG(s.Seed, uint64(t.Block)<<32|uint64(t.Position)<<8|uint64(t.Attempt)).Uint64()>>33, 10),
 		"warmup": s.Run.Warmup.String(),
+		"agent":  "pillion-agent",
+	}
+	if s.Lab == "" {
+		v[hostsKnown] = ""
 	}
 	several := map[string]bool{}
 	for _, f := range s.Factors {
@@ -52,8 +56,18 @@ func (s *Spec) Values(c Cell, t Turn) Values {
 // braces are a name and a value for where it has none. Behind a $ they are the shell's.
 var braces = regexp.MustCompile(`\{\{|\}\}|\$?\{([a-zA-Z][a-zA-Z0-9_.-]*)(=[^{}]*)?\}`)
 
-// hostNames begin the names whose values only the runner knows.
-var hostNames = regexp.MustCompile(`^address6?\.[a-z0-9-]+$`)
+// hostNames are those whose values are known once the lab is; hostsKnown, which is no name,
+// is among the values from then on.
+var hostNames = regexp.MustCompile(`^address6?(\.[a-z0-9-]+)?$`)
+
+const hostsKnown = "."
+
+// AddHosts adds what is known of the hosts: agent, address and address6, and the latter with
+// the name of a host.
+func (v Values) AddHosts(hosts map[string]string) {
+	maps.Copy(v, hosts)
+	v[hostsKnown] = ""
+}
 
 // Replace puts values in the place of names in braces.
 func (v Values) Replace(text string) (string, error) {
@@ -72,9 +86,10 @@ func (v Values) Replace(text string) (string, error) {
 		if has {
 			return otherwise
 		}
-		if !hostNames.MatchString(name) || v["address"] != "" {
-			failed = fmt.Errorf("{%s} has no value here; there are %s (write {{ for a brace)", name,
-				strings.Join(slices.Sorted(maps.Keys(v)), ", "))
+		if _, complete := v[hostsKnown]; !hostNames.MatchString(name) || complete {
+			names := slices.Sorted(maps.Keys(v))
+			names = slices.DeleteFunc(names, func(name string) bool { return name == hostsKnown })
+			failed = fmt.Errorf("{%s} has no value here; there are %s (write {{ for a brace)", name, strings.Join(names, ", "))
 		}
 		return found
 	})

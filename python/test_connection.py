@@ -15,7 +15,7 @@ import pandas as pd
 import pyarrow as pa
 
 import pillion
-from pillion.analysis import connection
+from pillion.analysis import connection, frames
 from pillion.analysis.connection import ServerError, parse_server
 
 
@@ -179,7 +179,22 @@ class Server(unittest.TestCase):
         self.http.answers["/export"] = (200, arrow(rows), {})
         x = pillion.experiment("e", server=self.address, response={"log_ratio": "rate", "to": {"mark": "none"}})
         self.assertAlmostEqual(x.effects()["ratio"][0], (0.95 * 96 / 101) ** 0.5)
-        self.assertIn("where.experiment=e", self.http.asked[0][0])
+        self.assertTrue(any("where.experiment=e" in asked[0] for asked in self.http.asked))
+
+    def test_an_experiment_whose_runner_reported_it(self):
+        """Its streams are those of its domain; designs with other factors have others."""
+        keys = {"hash": ["h"] * 2, "block": [0, 1], "position": [0, 0], "attempt": [1, 1]}
+        streams = {
+            "oml_tables": pd.DataFrame({"table_name": ["experiment_runs", "experiment_runs_2", "experiment_intervals", "other"], "stream": ["a", "b", "c", "d"]}),
+            "a": pd.DataFrame({**keys, "factor_x": ["1", "2"]}), "b": pd.DataFrame({**keys, "factor_y": ["1", "2"]}),
+            "c": pd.DataFrame({**keys, "interval": [0, 0], "field": ["rate", "lost"], "value": [5.0, 6.0]}),
+        }  # fmt: skip
+        client = mock.Mock()
+        client.stream.side_effect = lambda name, where: streams[name]
+        runs, intervals = frames.read_server(client, "e")
+        self.assertEqual((len(runs), {"factor_x", "factor_y"} <= set(runs.columns)), (4, True))
+        self.assertEqual(intervals[intervals["block"] == 0]["rate"].tolist(), [5.0])
+        self.assertEqual(intervals[intervals["block"] == 1]["lost"].tolist(), [6.0])
 
 
 class Files(unittest.TestCase):

@@ -134,8 +134,8 @@ func (c *experimentPlanCmd) Run(a *app) error {
 // runFlags say how runs are carried out.
 type runFlags struct {
 	Agent     string `placeholder:"PATH" env:"PILLION_AGENT" type:"path" predictor:"file" help:"The program pillion-agent, for labs and sessions; default: beside this program, else on the PATH."`
-	Collector string `placeholder:"HOST[:PORT]" help:"Also report rows to the OMSP listener of a server, as the streams experiment_runs and experiment_intervals."`
-	Domain    string `default:"experiment" placeholder:"NAME" help:"Domain of these rows (${default})."`
+	Collector string `placeholder:"HOST[:PORT]" help:"Also report rows to the OMSP listener of a server, as the tables experiment_runs and experiment_intervals of a domain; pillion oml domains lists them."`
+	Domain    string `placeholder:"NAME" help:"Domain of these rows; default: the name of the experiment."`
 	Wait      bool   `help:"Wait for another experiment on this machine; default: refuse to start."`
 	Lock      string `placeholder:"FILE" type:"path" hidden:"" help:"Lock of this machine."`
 }
@@ -149,7 +149,7 @@ func (f runFlags) carryOut(ctx context.Context, a *app, file experimentFile, res
 	folder := file.folder(s)
 	err = runner.Run(ctx, runner.Options{
 		Spec: s, File: text, Path: file.File, Folder: folder, Resume: resume, Agent: f.agent(), Log: a.err,
-		Dial: func() (*api.Client, error) { return a.dial() }, Collector: f.Collector, Domain: f.Domain,
+		Dial: a.dialTo, Collector: f.Collector, Domain: f.Domain,
 		Lock: cmp.Or(f.Lock, runner.LockFile()), Wait: f.Wait,
 	})
 	if _, statErr := os.Stat(filepath.Join(folder, experiment.JournalFile)); statErr != nil {
@@ -301,4 +301,12 @@ func (c *experimentReportCmd) Run(ctx context.Context, a *app) error {
 		return fmt.Errorf("write report with %s: %w", c.Python, err)
 	}
 	return a.done("report written to %s", file)
+}
+
+// dialTo returns the client of a server, such as that of a lab, or else of the selected one.
+func (a *app) dialTo(server string) (*api.Client, error) {
+	if server != "" {
+		a.flags.Server = server
+	}
+	return a.dial()
 }

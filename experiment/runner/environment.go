@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/safchain/ethtool"
 	"golang.org/x/sys/unix"
 
 	"pillion.dev/internal/version"
@@ -91,4 +92,61 @@ func field(path, key, separator string) string {
 		}
 	}
 	return ""
+}
+
+// hostEnvironment describes the hosts at the ends of sessions: the offloads of their
+// interfaces and, for those that ssh reaches, their kernels.
+func (r *runner) hostEnvironment() map[string]any {
+	e := map[string]any{}
+	for _, host := range []string{r.source, r.destination} {
+		p, err := r.place(host)
+		if host == "" || err != nil {
+			continue
+		}
+		if p.ssh != "" {
+			ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
+			text, _ := exec.CommandContext(ctx, "ssh", "-o", "BatchMode=yes", p.ssh, "uname -rm").Output() // absent if it fails
+			cancel()
+			e["kernel_"+host] = strings.TrimSpace(string(text))
+			continue
+		}
+		other := r.source
+		if host == r.source {
+			other = r.destination
+		}
+		device, err := r.device(p, other)
+		if err != nil {
+			continue
+		}
+		var found map[string]bool
+		read := func() error { found = offloads(device); return nil }
+		if p.lab == nil {
+			_ = read() // never fails
+		} else if p.lab.Do(host, read) != nil {
+			continue
+		}
+		e["offloads_"+host] = found
+	}
+	return e
+}
+
+// offloads are those of an interface that change what a packet costs.
+func offloads(device string) map[string]bool {
+	handle, err := ethtool.NewEthtool()
+	if err != nil {
+		return nil
+	}
+	defer handle.Close()
+	features, err := handle.Features(device)
+	if err != nil {
+		return nil
+	}
+	found := map[string]bool{}
+	for _, name := range []string{"rx-checksum", "tx-checksum-ip-generic", "tx-scatter-gather", "tx-tcp-segmentation",
+		"tx-tcp6-segmentation", "tx-udp-segmentation", "tx-generic-segmentation", "rx-gro", "rx-lro", "rx-gro-hw"} {
+		if on, known := features[name]; known {
+			found[name] = on
+		}
+	}
+	return found
 }

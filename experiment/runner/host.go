@@ -29,17 +29,26 @@ type place struct {
 func (p place) shell(text string) (*exec.Cmd, func() error) {
 	arguments := []string{"sh", "-c", text}
 	if p.ssh != "" {
-		remote := "sh -c " + quote(text)
-		if p.pin >= 0 {
-			remote = "taskset -c " + strconv.Itoa(p.pin) + " " + remote
-		}
-		// With a terminal, what runs there ends when the connection does.
-		arguments = []string{"ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", p.ssh, remote}
+		arguments = []string{"ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", p.ssh, p.remote(text)}
 	}
 	command := exec.Command(arguments[0], arguments[1:]...)
 	// A group of its own does not get the terminal's Ctrl-C, so that everything stops in order.
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	return command, func() error { return p.start(command) }
+}
+
+// remote is what ssh executes. Signals do not reach the other side, so that the end of
+// standard input interrupts the command: when it is closed, and when the connection or
+// this program ends. A shell starts background commands with standard input from
+// /dev/null and without interrupts, hence the descriptor 3 and env.
+func (p place) remote(text string) string {
+	pin := ""
+	if p.pin >= 0 {
+		pin = "taskset -c " + strconv.Itoa(p.pin) + " "
+	}
+	script := "exec 3<&0; setsid env --default-signal=INT " + pin + "sh -c " + quote(text) + " & pid=$!; " +
+		"{ cat <&3; kill -INT -$pid; } >/dev/null 2>&1 & wait $pid; code=$?; kill $! 2>/dev/null; exit $code"
+	return "sh -c " + quote(script)
 }
 
 // start starts a command in the place's namespace, on its processor.
@@ -84,10 +93,14 @@ func (r *runner) place(host string) (place, error) {
 			p.lab = r.lab
 		}
 	}
-	if entry, ok := r.spec.Hosts[p.name]; ok {
-		p.ssh = entry.SSH
-	} else if p.name != "" && p.lab == nil {
+	entry, ok := r.spec.Hosts[p.name]
+	p.ssh = entry.SSH
+	switch {
+	case p.name == "" || p.lab != nil:
+	case !ok:
 		return p, fmt.Errorf("find host %q: %w", p.name, errNoHost)
+	case p.ssh == "" && !entry.Local:
+		return p, fmt.Errorf("run a command on host %s: it has no ssh and is not local", p.name)
 	}
 	pins := r.spec.Environment.Pin
 	for _, name := range slices.Compact([]string{p.name, r.role(p.name)}) {

@@ -3,17 +3,125 @@ package runner
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+
+	"pillion.dev/experiment"
+	"pillion.dev/lab"
 )
 
+// errEnds: it is not clear which hosts a session is between.
+var errEnds = errors.New("the hosts are ambiguous")
+
 // prepare makes what all runs share: the lab and the stream of rows.
-func (r *runner) prepare(context.Context) error {
-	if r.spec.Lab != "" || len(r.spec.Hosts) > 0 || r.Collector != "" {
-		return errors.New("prepare experiment: labs, hosts and collectors are not supported by this version")
+func (r *runner) prepare(ctx context.Context) error {
+	r.addresses = map[string]string{"agent": r.Agent}
+	r.source, r.destination = r.ends()
+	if r.spec.Lab != "" {
+		if err := r.startLab(ctx); err != nil {
+			return err
+		}
 	}
+	var err error
+	r.stream, err = openStream(r.Options)
+	return err
+}
+
+// startLab starts the lab; one of the same name that is up is replaced.
+func (r *runner) startLab(ctx context.Context) error {
+	spec, err := lab.ReadSpec(r.spec.Lab)
+	if err != nil {
+		return err
+	}
+	r.say("starting lab %s", spec.Name)
+	if r.lab, err = lab.Up(ctx, spec, lab.Options{Agent: r.Agent}); err != nil {
+		return err
+	}
+	r.source, r.destination = labEnds(spec)
+	for _, link := range spec.Links {
+		for host, prefixes := range link.Addresses {
+			for _, prefix := range prefixes {
+				name := "address." + host
+				if prefix.Addr().Is6() {
+					name = "address6." + host
+				}
+				if r.addresses[name] == "" {
+					r.addresses[name] = prefix.Addr().String()
+				}
+			}
+		}
+	}
+	r.addresses["address"] = r.addresses["address."+r.destination]
+	r.addresses["address6"] = r.addresses["address6."+r.destination]
 	return nil
+}
+
+// labEnds are the hosts that traffic is between unless the file says otherwise: those named
+// source and destination or, if only two hosts neither forward nor run the server, these,
+// in the order of the links.
+func labEnds(spec *lab.Spec) (source, destination string) {
+	if _, ok := spec.Hosts[experiment.RoleSource]; ok {
+		if _, ok := spec.Hosts[experiment.RoleDestination]; ok {
+			return experiment.RoleSource, experiment.RoleDestination
+		}
+	}
+	var ends []string
+	for _, link := range spec.Links {
+		for _, host := range link.Ends {
+			server := spec.Service != nil && spec.Service.Server == host && !slices.Contains(spec.Service.Agents, host)
+			if !spec.Hosts[host].Forward && !server && !slices.Contains(ends, host) {
+				ends = append(ends, host)
+			}
+		}
+	}
+	if len(ends) != 2 {
+		return "", ""
+	}
+	return ends[0], ends[1]
+}
+
+// ends are those of hosts without a lab: the ones named source and destination.
+func (r *runner) ends() (source, destination string) {
+	for _, host := range slices.Sorted(maps.Keys(r.spec.Hosts)) {
+		switch host {
+		case experiment.RoleSource:
+			source = host
+		case experiment.RoleDestination:
+			destination = host
+		}
+	}
+	return source, destination
 }
 
 // cleanUp removes what prepare made, also after an interrupt.
 func (r *runner) cleanUp() error {
-	return errors.Join(r.stream.close(), r.processes.remove())
+	err := r.stream.close()
+	if r.lab != nil {
+		err = errors.Join(err, lab.Down(context.Background(), r.lab.Spec.Name))
+	}
+	return errors.Join(err, r.processes.remove())
+}
+
+// createFolder writes the design beside the environment as it is once the lab is up.
+func (r *runner) createFolder() error {
+	environment := r.environment()
+	maps.Copy(environment, r.hostEnvironment())
+	r.stream.describe(environment)
+	return experiment.Create(r.Folder, r.spec, r.File, environment, now())
+}
+
+// makeFolder checks that the folder holds no results, or those of this design.
+func (r *runner) makeFolder() error {
+	if r.Resume {
+		return experiment.Compare(r.Folder, r.spec)
+	}
+	if experiment.HasResults(r.Folder) {
+		return fmt.Errorf("create results in %s: %w", r.Folder, experiment.ErrExists)
+	}
+	if err := os.MkdirAll(r.Folder, 0o755); err != nil {
+		return fmt.Errorf("create results: %w", err)
+	}
+	return nil
 }

@@ -33,6 +33,8 @@ type process struct {
 	output  *output
 	errors  *output
 	forget  func()
+	// input is that of ssh; its end interrupts the command on the other side.
+	input io.Closer
 }
 
 // output keeps what a command prints.
@@ -91,6 +93,12 @@ func (r *runner) begin(p place, text, ready string) (*process, error) {
 		output: newOutput(mostOutput, ready), errors: newOutput(mostOutput, ready)}
 	command.Stdout, command.Stderr = proc.output, proc.errors
 	command.WaitDelay = stopTimeout
+	if p.ssh != "" {
+		var err error
+		if proc.input, err = command.StdinPipe(); err != nil {
+			return nil, fmt.Errorf("start %q: %w", text, err)
+		}
+	}
 	if err := start(); err != nil {
 		return nil, fmt.Errorf("start %q: %w", text, err)
 	}
@@ -153,7 +161,11 @@ func (p *process) stop() error {
 		return nil
 	default:
 	}
-	_ = syscall.Kill(-p.command.Process.Pid, syscall.SIGINT) // it may have ended meanwhile
+	if p.input != nil {
+		_ = p.input.Close()
+	} else {
+		_ = syscall.Kill(-p.command.Process.Pid, syscall.SIGINT) // it may have ended meanwhile
+	}
 	limit := time.NewTimer(stopTimeout)
 	defer limit.Stop()
 	select {
@@ -185,4 +197,8 @@ func lastObject(text []byte) map[string]any {
 	return nil
 }
 
-var _ io.Writer = (*output)(nil)
+// cpuSeconds is the processor time of a command that has ended, on this machine.
+func (p *process) cpuSeconds() float64 {
+	state := p.command.ProcessState
+	return (state.UserTime() + state.SystemTime()).Seconds()
+}

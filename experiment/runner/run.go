@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"strings"
 	"time"
 
@@ -23,10 +22,10 @@ func (r *runner) run(ctx context.Context, turn experiment.Turn) (experiment.Row,
 	row := experiment.Row{
 		Block: turn.Block, Position: turn.Position, Cell: turn.Cell.Index, Factors: turn.Cell.Levels, Null: turn.Null,
 		Attempt: turn.Attempt, Kept: true, Measures: map[string]float64{}, Counters: map[string]any{},
-		Intervals: []map[string]any{}, Clock: readClock(), Started: time.Now().UTC(),
+		Intervals: []map[string]any{}, Clock: readClock(), Started: now(),
 	}
 	values := r.spec.Values(turn.Cell, turn)
-	maps.Copy(values, r.addresses)
+	values.AddHosts(r.addresses)
 	r.setVariables(turn, values)
 	begin := time.Now()
 	m := &measurement{runner: r, turn: turn, values: values, row: &row}
@@ -48,7 +47,7 @@ func (r *runner) run(ctx context.Context, turn experiment.Turn) (experiment.Row,
 func (r *runner) setVariables(turn experiment.Turn, values experiment.Values) {
 	r.variables = []string{
 		"PILLION_EXPERIMENT=" + r.spec.Experiment, "PILLION_BLOCK=" + values["block"],
-		"PILLION_POSITION=" + values["position"], "PILLION_ATTEMPT=" + values["attempt"], "PILLION_SEED=" + values["seed"],
+		"PILLION_AGENT=" + r.Agent, "PILLION_POSITION=" + values["position"], "PILLION_ATTEMPT=" + values["attempt"], "PILLION_SEED=" + values["seed"],
 	}
 	for _, f := range r.spec.Factors {
 		name := strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
@@ -79,13 +78,16 @@ func (m *measurement) timed(f func() error) error {
 func (m *measurement) measure(ctx context.Context) error {
 	err := m.timed(func() error { return m.apply(ctx) })
 	if err == nil {
+		err = m.timed(func() error { return m.checkBare(ctx) })
+	}
+	if err == nil {
 		err = m.load(ctx)
 	}
 	undone := m.timed(func() error { return m.undo() })
 	if err = errors.Join(err, undone); err != nil {
 		return err
 	}
-	if m.row.Measures, err = m.spec.Measured(m.output); err != nil {
+	if m.row.Measures, err = m.spec.Measured(m.output, m.row.Counters); err != nil {
 		return invalid{err}
 	}
 	return m.judge()

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"pillion.dev/api"
@@ -37,9 +38,11 @@ type Options struct {
 	Resume bool
 	// Agent is the program pillion-agent, for labs and sessions by hand.
 	Agent string
-	// Dial connects to the server of sessions that are not by hand; may be nil.
-	Dial func() (*api.Client, error)
-	// Collector receives the rows too, if it is not empty: an OMSP collector, [tcp:]HOST[:PORT].
+	// Dial connects to the server of sessions that are not by hand: to that of the lab if
+	// it is not empty, else to the one that the user has selected. May be nil.
+	Dial func(server string) (*api.Client, error)
+	// Collector receives the rows too, if it is not empty: an OMSP collector,
+	// [tcp:]HOST[:PORT]. Domain is by default the name of the experiment.
 	Collector, Domain string
 	// Lock is the file of the machine's lock; Wait waits for it.
 	Lock string
@@ -59,8 +62,11 @@ type runner struct {
 	// source and destination are the hosts at the ends of sessions, "" if there are none.
 	source, destination string
 	addresses           map[string]string
-	variables           []string // of the environment of all commands
-	stream              *stream
+	// session is part of the names of sessions, so that those of a killed runner do not
+	// stand in the way.
+	session   string
+	variables []string // of the environment of all commands
+	stream    *stream
 }
 
 func (r *runner) say(format string, values ...any) {
@@ -70,59 +76,62 @@ func (r *runner) say(format string, values ...any) {
 // Run carries out an experiment until its stop rule ends it, or ctx does. What is complete
 // by then is in the folder.
 func Run(ctx context.Context, o Options) (err error) {
-	r := &runner{Options: o, spec: o.Spec, turns: len(o.Spec.Order(0))}
+	r := &runner{Options: o, spec: o.Spec, turns: len(o.Spec.Order(0)), session: strconv.FormatInt(time.Now().Unix(), 36)}
 	release, err := lock(ctx, o.Lock, o.Spec.Experiment, o.Wait, r.say)
 	if err != nil {
 		return err
 	}
 	defer release()
-	if err := r.openFolder(); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, r.journal.Close()) }()
-	if r.finished() {
-		return nil
-	}
-	if err := r.prepare(ctx); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, r.cleanUp()) }()
-	return r.blocks(ctx)
-}
-
-// openFolder creates or opens the results, after the design was compared.
-func (r *runner) openFolder() error {
-	var err error
-	if r.Resume {
-		err = experiment.Compare(r.Folder, r.spec)
-	} else {
-		err = experiment.Create(r.Folder, r.spec, r.File, r.environment(), time.Now().UTC())
-	}
-	if err != nil {
+	if err := r.makeFolder(); err != nil {
 		return err
 	}
 	if r.processes, err = openProcesses(filepath.Join(r.Folder, "processes.json")); err != nil {
 		return err
 	}
+	if r.Resume {
+		if err := r.openJournal(); err != nil {
+			return err
+		}
+		if r.finished() {
+			return errors.Join(r.reportAll(), r.journal.Close(), r.processes.remove())
+		}
+	}
+	defer func() {
+		err = errors.Join(err, r.cleanUp())
+		if r.journal != nil {
+			err = errors.Join(err, r.journal.Close())
+		}
+	}()
+	if err := r.prepare(ctx); err != nil {
+		return err
+	}
+	if !r.Resume {
+		if err := errors.Join(r.createFolder(), r.openJournal()); err != nil {
+			return err
+		}
+	}
+	return r.blocks(ctx)
+}
+
+// openJournal opens the journal; runs of an unfinished block no longer count.
+func (r *runner) openJournal() error {
 	before, torn, err := experiment.ReadJournal(r.Folder)
 	if err != nil {
 		return err
 	}
-	if r.journal, err = experiment.OpenJournal(r.Folder, r.turns); err != nil {
+	if r.journal, err = experiment.OpenJournal(r.Folder, r.turns); err != nil || !r.Resume {
 		return err
 	}
-	if r.Resume {
-		again := 0
-		for i, row := range r.journal.Rows() {
-			if before[i].Kept && !row.Kept {
-				again++
-			}
+	again := 0
+	for i, row := range r.journal.Rows() {
+		if before[i].Kept && !row.Kept {
+			again++
 		}
-		r.say("resuming: %s complete, %s of an unfinished block will be repeated",
-			quantity.Count(r.complete(), "block"), quantity.Count(again, "run"))
-		if torn {
-			r.say("the last line of the journal was incomplete: that run does not count")
-		}
+	}
+	r.say("resuming: %s complete, %s of an unfinished block to be repeated",
+		quantity.Count(r.complete(), "block"), quantity.Count(again, "run"))
+	if torn {
+		r.say("the last line of the journal was incomplete: that run does not count")
 	}
 	return nil
 }
@@ -152,8 +161,20 @@ func (r *runner) blocks(ctx context.Context) error {
 		if err := r.block(ctx, complete); err != nil {
 			return err
 		}
+		if err := r.stream.report(r.journal.Rows()); err != nil {
+			return err
+		}
 		r.sayProgress()
 	}
+}
+
+// reportAll reports what a collector lacks of results that are complete.
+func (r *runner) reportAll() error {
+	var err error
+	if r.stream, err = openStream(r.Options); err != nil {
+		return err
+	}
+	return errors.Join(r.stream.report(r.journal.Rows()), r.stream.close())
 }
 
 func (r *runner) sayProgress() {
@@ -172,7 +193,6 @@ func (r *runner) block(ctx context.Context, block int) error {
 			if err := r.journal.Append(row); err != nil {
 				return err
 			}
-			r.stream.add(row)
 			if row.Valid {
 				break
 			}
@@ -185,6 +205,8 @@ func (r *runner) block(ctx context.Context, block int) error {
 	}
 	return nil
 }
+
+func now() time.Time { return time.Now().UTC() }
 
 func round(d time.Duration) time.Duration {
 	if d > 10*time.Second {

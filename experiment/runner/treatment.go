@@ -26,12 +26,16 @@ func (m *measurement) apply(ctx context.Context) error {
 }
 
 func (m *measurement) applyOne(ctx context.Context, a experiment.Applied) error {
-	p, err := m.place(a.On)
-	if a.On == "" && err == nil {
-		p, err = m.place(m.spec.Run.On)
-	}
-	if err != nil {
-		return err
+	var p place
+	if a.Start != "" || a.Stop != "" || a.Command != "" {
+		host := a.On
+		if host == "" {
+			host = m.spec.Run.On
+		}
+		var err error
+		if p, err = m.place(host); err != nil {
+			return err
+		}
 	}
 	if a.Start != "" || a.Stop != "" {
 		if err := m.change(ctx, p, a); err != nil {
@@ -42,6 +46,9 @@ func (m *measurement) applyOne(ctx context.Context, a experiment.Applied) error 
 		if err := m.accompany(ctx, p, a); err != nil {
 			return err
 		}
+	}
+	if a.Session != nil {
+		return m.applySession(ctx, a)
 	}
 	return nil
 }

@@ -8,7 +8,7 @@ import pandas as pd
 
 from pillion.analysis.design import RESPONSES, Design, DesignError, Measure, level, parse_levels
 
-RUN_STREAM, INTERVAL_STREAM = "experiment_runs", "experiment_intervals"
+RUN_STREAM, INTERVAL_STREAM, TABLE_STREAM = "experiment_runs", "experiment_intervals", "oml_tables"
 FACTOR, MEASURE = "factor_", "measure_"
 # Columns of runs besides factors and measures.
 RUN_COLUMNS = (
@@ -68,14 +68,37 @@ def read_file(path):
 
 def read_server(client, name):
     """The rows of an experiment on a server: runs, and intervals or None."""
-    runs = client.stream(RUN_STREAM, where={"experiment": name})
+    runs = _tables(client, RUN_STREAM, name)
     if runs.empty:
         raise LookupError("read experiment: the server has no run of %r" % name)
     try:
-        intervals = client.stream(INTERVAL_STREAM, where={"experiment": name})
+        intervals = _tables(client, INTERVAL_STREAM, name)
     except LookupError:
         intervals = None
     return runs, intervals
+
+
+def _tables(client, table, name):
+    """The rows of an experiment in all streams of a table: a design with other factors has
+    another stream. A server without tables of the experiment's domain may have the stream
+    itself."""
+    try:
+        tables = client.stream(TABLE_STREAM, where={"domain": name})
+    except LookupError:
+        tables = pd.DataFrame()
+    streams = []
+    if "table_name" in tables:
+        named = tables["table_name"].str.fullmatch(table + r"(_\d+)?")
+        streams = list(dict.fromkeys(tables.loc[named, "stream"]))
+    found = [client.stream(stream, where={"experiment": name}) for stream in streams or [table]]
+    rows = pd.concat(found, ignore_index=True) if len(found) > 1 else found[0]
+    return _wide(rows) if {"interval", "field", "value"} <= set(rows.columns) else rows
+
+
+def _wide(rows):
+    """A column for each field of intervals, of rows with one field each."""
+    keys = ["hash", "block", "position", "attempt", "interval"]
+    return rows.pivot_table(index=keys, columns="field", values="value", aggfunc="last").reset_index().rename_axis(columns=None)
 
 
 def one_design(rows, wanted=None):
