@@ -53,6 +53,7 @@ type designFactor struct {
 type designTarget struct {
 	Where   map[string]any `json:"where"`
 	Measure string         `json:"measure"`
+	Of      string         `json:"of"`
 	AtLeast *float64       `json:"at_least,omitempty"`
 	AtMost  *float64       `json:"at_most,omitempty"`
 	Within  *Share         `json:"within,omitempty"`
@@ -157,7 +158,7 @@ func (s *Spec) describe(environment map[string]any, started time.Time) ([]byte, 
 		d.Cells = append(d.Cells, c.Levels)
 	}
 	for _, t := range s.Targets {
-		target := designTarget{map[string]any{}, t.Measure, t.AtLeast, t.AtMost, t.Within}
+		target := designTarget{map[string]any{}, t.Measure, t.Of, t.AtLeast, t.AtMost, t.Within}
 		for name, list := range t.Where {
 			target.Where[name] = list
 			if len(list) == 1 {

@@ -122,6 +122,12 @@ func (s *Spec) complete() {
 		if s.Targets[i].Measure == "" && s.Response != nil {
 			s.Targets[i].Measure = s.Response.LogRatio
 		}
+		if s.Targets[i].Of == "" {
+			s.Targets[i].Of = OfMean
+			if s.Response != nil {
+				s.Targets[i].Of = OfRatio
+			}
+		}
 	}
 }
 
@@ -386,19 +392,28 @@ func (c *checker) checkResponse() {
 		} else {
 			c.checkMeasure(field+".measure", t.Measure)
 		}
+		switch t.Of {
+		case OfMean:
+		case OfRatio:
+			if s.Response == nil {
+				c.report(field+".of", "a ratio needs a response, which says what it is relative to")
+			}
+		default:
+			c.report(field+".of", "%q is not ratio or mean", t.Of)
+		}
 		given := 0
 		for _, bound := range []*float64{t.AtLeast, t.AtMost} {
 			if bound != nil {
 				given++
-				if s.Response != nil && !(*bound > 0) {
+				if t.Of == OfRatio && !(*bound > 0) {
 					c.report(field, "a ratio of %g is not positive", *bound)
 				}
 			}
 		}
 		if t.Within != nil {
 			given++
-			if s.Response == nil {
-				c.report(field+".within", "needs a response, which says what is to be equal")
+			if t.Of != OfRatio {
+				c.report(field+".within", "needs a response, which says what is to be equal, and a ratio to it")
 			}
 		}
 		if given != 1 {

@@ -44,8 +44,8 @@ type Spec struct {
 	Invalid *Expression `yaml:"invalid" json:"invalid,omitempty"`
 	// Response is what is compared.
 	Response *Response `yaml:"response" json:"response,omitempty"`
-	// Targets are requirements on the response, or without one on measures themselves, each
-	// met, missed or undecided.
+	// Targets are requirements on the response, or on measures themselves, each met, missed
+	// or undecided.
 	Targets []Target `yaml:"targets" json:"targets,omitempty"`
 	// Design says how runs are arranged.
 	Design Design `yaml:"design" json:"design"`
@@ -154,14 +154,15 @@ type Response struct {
 	To map[string]string `yaml:"to" json:"to"`
 }
 
-// Target is a requirement on the ratio of a measure or, in an experiment without a response,
-// on its mean in its unit.
+// Target is a requirement on the ratio of a measure, or on its mean in its unit.
 type Target struct {
 	// Where selects cells, such as "mark=both every=1"; of several, the mean counts, of
 	// ratios the geometric one.
 	Where Where `yaml:"where" json:"where"`
 	// Measure is by default that of the response.
 	Measure string `yaml:"measure" json:"measure"`
+	// Of is ratio or mean; by default ratio, in an experiment without a response mean.
+	Of string `yaml:"of" json:"of,omitempty"`
 	// AtLeast is the smallest ratio, or mean, that meets the target.
 	AtLeast *float64 `yaml:"at_least" json:"at_least,omitempty"`
 	// AtMost is the largest ratio, or mean, that meets the target.

@@ -52,11 +52,11 @@ func (s *Spec) ratios(rows []Row, blocks int, measure string) []blockRatios {
 	return logs
 }
 
-// compared returns what targets are compared with: logarithmic ratios, or, without a response,
-// the values of the measure.
-func (s *Spec) compared(rows []Row, blocks int, measure string) []blockRatios {
-	if s.Response != nil {
-		return s.ratios(rows, blocks, measure)
+// compared returns what a target is compared with: logarithmic ratios, or the values of the
+// measure.
+func (s *Spec) compared(rows []Row, blocks int, t Target) []blockRatios {
+	if t.Of == OfRatio {
+		return s.ratios(rows, blocks, t.Measure)
 	}
 	cells := len(s.Cells())
 	values := make([]blockRatios, blocks)
@@ -67,7 +67,7 @@ func (s *Spec) compared(rows []Row, blocks int, measure string) []blockRatios {
 		if values[row.Block].cells == nil {
 			values[row.Block].cells = map[int]float64{}
 		}
-		values[row.Block].cells[row.Cell] = row.Measures[measure]
+		values[row.Block].cells[row.Cell] = row.Measures[t.Measure]
 	}
 	return values
 }

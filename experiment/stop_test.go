@@ -137,13 +137,39 @@ func TestVerdicts(t *testing.T) {
 		"equal":           {Target{Within: &share}, 0.001, 0.005, Met},
 		"not equal":       {Target{Within: &share}, 0.10, 0.005, Missed},
 		"too wide to say": {Target{Within: &share}, 0, 0.10, Undecided},
+		"value met":       {Target{Of: OfMean, AtMost: number(0)}, -0.02, 0.01, Met},
+		"value missed":    {Target{Of: OfMean, AtLeast: number(2)}, 1.9, 0.1, Missed},
+		"value undecided": {Target{Of: OfMean, AtLeast: number(2)}, 1.99, 0.1, Undecided},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if j := judge(c.target, Estimate{20, c.mean, c.deviation, false}); j.Verdict != c.want {
+			if j := judge(c.target, Estimate{20, c.mean, c.deviation, c.target.Of == OfMean}); j.Verdict != c.want {
 				t.Errorf("verdict is %s for an interval from %.3f to %.3f", j.Verdict, j.Low, j.High)
 			}
-			if j := judge(c.target, Estimate{1, c.mean, 0, false}); j.Verdict != Undecided {
+			if j := judge(c.target, Estimate{1, c.mean, 0, c.target.Of == OfMean}); j.Verdict != Undecided {
 				t.Errorf("one block is %s", j.Verdict)
+			}
+		})
+	}
+}
+
+// A target of a value counts the measure itself, whatever the response, and also without one.
+func TestTargetOfMean(t *testing.T) {
+	const ratio, value = "targets: [{where: mark=both, at_least: 0.95}]", "targets: [{where: mark=both, measure: rate, of: mean, at_least: 1}]"
+	with := strings.Replace(simple, ratio, value, 1)
+	without := strings.NewReplacer("of: mean, ", "", "response: {log_ratio: rate, to: {mark: none}}\n", "", "effect: mark, half_width: 2%, pilot: 12, most: 200", "blocks: 4").Replace(with)
+	for name, text := range map[string]string{"with a response": with, "without a response": without} {
+		t.Run(name, func(t *testing.T) {
+			s := parse(t, text)
+			rows := simulated(s, 4, 0.01, nil, rand.New(rand.NewPCG(1, 2)))
+			var sum, n float64
+			for _, row := range rows {
+				if !row.Null && row.Factors["mark"] == "both" {
+					sum, n = sum+row.Measures["rate"], n+1
+				}
+			}
+			j := s.Judge(rows, 4)[0]
+			if math.Abs(j.Ratio()-sum/n) > 1e-9*sum/n || !(j.Low < j.Ratio() && j.Ratio() < j.High) || j.Verdict != Met {
+				t.Errorf("%+v, the mean is %g", j, sum/n)
 			}
 		})
 	}

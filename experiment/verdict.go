@@ -16,6 +16,12 @@ const (
 	Undecided Verdict = "undecided"
 )
 
+// What a target is of.
+const (
+	OfRatio = "ratio"
+	OfMean  = "mean"
+)
+
 // Judged is a target with its estimate.
 type Judged struct {
 	Target Target
@@ -34,8 +40,8 @@ func (s *Spec) Judge(rows []Row, blocks int) []Judged {
 				cells = append(cells, c.Index)
 			}
 		}
-		e := estimateOf(s.compared(rows, blocks, t.Measure), cells)
-		e.Plain = s.Response == nil
+		e := estimateOf(s.compared(rows, blocks, t), cells)
+		e.Plain = t.Of == OfMean
 		list = append(list, judge(t, e))
 	}
 	return list
@@ -75,11 +81,15 @@ func judge(t Target, e Estimate) Judged {
 
 // String is the target as a sentence.
 func (t Target) String() string {
+	what := fmt.Sprintf("%s of %s", t.Measure, t.Where)
+	if t.Of == OfMean {
+		what = "mean " + what
+	}
 	switch {
 	case t.AtLeast != nil:
-		return fmt.Sprintf("%s of %s at least %g", t.Measure, t.Where, *t.AtLeast)
+		return fmt.Sprintf("%s at least %g", what, *t.AtLeast)
 	case t.AtMost != nil:
-		return fmt.Sprintf("%s of %s at most %g", t.Measure, t.Where, *t.AtMost)
+		return fmt.Sprintf("%s at most %g", what, *t.AtMost)
 	}
-	return fmt.Sprintf("%s of %s equal within %s", t.Measure, t.Where, *t.Within)
+	return fmt.Sprintf("%s equal within %s", what, *t.Within)
 }

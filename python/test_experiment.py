@@ -28,6 +28,16 @@ class Truth(unittest.TestCase):
     def experiment(self, **options):
         return pillion.experiment(simulated(self, **options))
 
+    def test_targets_of_values(self):
+        targets = [{"where": "mark=none", "of": "mean", "at_least": 50}, {"where": "mark=empty", "of": "mean", "at_most": 50},
+                   {"where": "mark=empty", "at_least": 0.5}]  # fmt: skip
+        table = self.experiment(blocks=24, targets=targets, seed=9).verdicts()
+        runs = self.experiment(blocks=24, targets=targets, seed=9).runs
+        base = runs[(runs["mark"] == "none") & ~runs["null"]].groupby("block")["rate"].mean().mean()
+        self.assertAlmostEqual(table["ratio"][0], base, places=6)
+        self.assertEqual(list(table["verdict"]), ["met", "missed", "met"])
+        self.assertIn("rate mean", table["sentence"][0])
+
     def test_runs_and_what_was_left_out(self):
         x = self.experiment(blocks=20, invalid=0.1, seed=4)
         self.assertEqual(len(x.runs), 20 * 7)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -77,8 +78,11 @@ func (a *app) showExperimentPlan(s *experiment.Spec, plan experiment.Plan) error
 // showExperiment prints how far an experiment is and what it shows.
 func (a *app) showExperiment(s *experiment.Spec, folder string, p experiment.State) error {
 	kind := ">ratio"
-	if s.Response == nil {
+	switch ofMean := func(t experiment.Target) bool { return t.Of == experiment.OfMean }; {
+	case s.Response == nil:
 		kind = ">ratio=MEAN" // the field keeps its name
+	case slices.ContainsFunc(s.Targets, ofMean):
+		kind = ">ratio=ESTIMATE" // of some targets a mean, as their texts say
 	}
 	t := newTable("what", kind, ">low", ">high", ">half_width=HALF-WIDTH", "verdict")
 	type line struct {

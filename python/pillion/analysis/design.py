@@ -28,10 +28,14 @@ class Measure:
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """A bound on the response at some levels; within is a distance from no effect."""
+    """A bound on the response, or on the values of a measure, at some levels.
+
+    within is a distance from no effect.
+    """
 
     where: dict
     measure: str
+    of: str = "ratio"
     at_least: float = None
     at_most: float = None
     within: float = None
@@ -190,10 +194,13 @@ def _target(value, factors, measures, response):
     measure = value.get("measure") or response
     if measure not in measures:
         raise DesignError("read targets: no measure %r" % (measure,))
+    of = value.get("of") or "ratio"
+    if of not in ("ratio", "mean"):
+        raise DesignError("read targets: of is ratio or mean, not %r" % (of,))
     bounds = {name: _number(value[name], "target " + name) for name in BOUNDS if value.get(name) is not None}
     if not bounds:
         raise DesignError("read targets: none of %s in %r" % (", ".join(BOUNDS), value))
-    return Target(parse_where(value.get("where"), factors), measure, **bounds)
+    return Target(parse_where(value.get("where"), factors), measure, of, **bounds)
 
 
 def _cell(value, factors):

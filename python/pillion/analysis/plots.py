@@ -51,7 +51,7 @@ class Plots:
         labels = table[names].astype(str).agg(" · ".join, axis=1)
         bounds = []
         if term is None:
-            for target in x.design.targets:
+            for target in (t for t in x.design.targets if t.of == "ratio"):
                 rows = [i for i, row in enumerate(table[list(x.design.factors)].to_dict("records"))
                         if all(row[n] in levels for n, levels in target.where.items())]  # fmt: skip
                 for value in (target.at_least, target.at_most):

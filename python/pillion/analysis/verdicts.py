@@ -1,5 +1,8 @@
 """Verdicts: met, missed or undecided, from the interval against the target."""
 
+import copy
+import dataclasses
+
 import numpy as np
 import pandas as pd
 
@@ -75,13 +78,21 @@ def _reason(verdict, bound, low, high, n):
     return "the whole interval lies %s the bound" % ("above" if above else "below")
 
 
+def _plain(x):
+    """The experiment with values in place of what its response compares."""
+    plain = copy.copy(x)
+    plain.design = dataclasses.replace(x.design, response="value", to={})
+    return plain
+
+
 def verdicts(x, confidence=0.95, simultaneous=False):
-    targets, rows = x.design.targets, []
+    targets, rows, all_of, column = x.design.targets, [], x, effects.estimate_name(x.design)
     level = 1 - (1 - confidence) / len(targets) if simultaneous and targets else confidence
-    is_ratio, estimate = x.design.response == "log_ratio", effects.estimate_name(x.design)
-    back = np.exp if x.design.is_log else (lambda v: v)
-    base = " ".join("%s=%s" % pair for pair in x.design.to.items())
     for target in targets:
+        x = _plain(all_of) if target.of == "mean" else all_of
+        is_ratio, estimate = x.design.response == "log_ratio", effects.estimate_name(x.design)
+        back = np.exp if x.design.is_log else (lambda v: v)
+        base = " ".join("%s=%s" % pair for pair in x.design.to.items())
         values = _selected(x, target.where, target.measure)
         bound = _Bound(target, is_ratio)
         # A distance is decided by two one-sided tests, each at its level: a narrower interval.
@@ -99,9 +110,9 @@ def verdicts(x, confidence=0.95, simultaneous=False):
         if len(values) == 0:
             sentence = "%s: no complete block has been measured; target %s: %s." % (target.label, bound.label(is_ratio), verdict)
         rows.append({"where": target.label, "measure": target.measure, "target": bound.label(is_ratio), "n": len(values),
-                     estimate: mean, "low": low, "high": high, "p": np.nan if p is None else p, "verdict": verdict,
+                     column: mean, "low": low, "high": high, "p": np.nan if p is None else p, "verdict": verdict,
                      "sentence": sentence})  # fmt: skip
-    return pd.DataFrame(rows, columns=["where", "measure", "target", "n", estimate, "low", "high", "p", "verdict", "sentence"])
+    return pd.DataFrame(rows, columns=["where", "measure", "target", "n", column, "low", "high", "p", "verdict", "sentence"])
 
 
 def precision(x, confidence=0.95):
