@@ -172,6 +172,11 @@ bench: install build ## measure the overhead (20 minutes), or EXPERIMENT=overhea
 	go build -o bin/ ./bench/overhead
 	.ci/experiment $(RESULTS) $(EXPERIMENT:%=bench/%.yaml)
 
+.PHONY: bench-probes
+bench-probes: install build ## compare what the probes cost in revision OLD (HEAD~1) and NEW (the files as they are) (15 minutes; QUICK=1: 2 minutes)
+	go build -o bin/ ./bench/probes
+	.ci/experiment $(RESULTS) bench/probes.yaml
+
 .PHONY: paper-s1
 paper-s1: install build ## repeat the experiments of pezaros-2011, in-line IPv6 measurement (2 hours; QUICK=1: 10 minutes)
 	go build -o bin/ ./bench/overhead

@@ -109,7 +109,7 @@ var exceptions = []exception{
 	{"main", "bench/send", "an experiment for `make bench-send`, never shipped: the product is three binaries"},
 	{"main", "bench/capacity", "an experiment for `make bench-capacity`, never shipped: the product is three binaries"},
 	{"main", "bench/fill", "an experiment run by hand, never shipped: the product is three binaries"},
-	{"main", "bench/probes", "an experiment run by hand, never shipped: the product is three binaries"},
+	{"main", "bench/probes", "the load of the experiment of `make bench-probes`, never shipped: the product is three binaries"},
 	{"main", "bench/query", "an experiment run by hand, never shipped: the product is three binaries"},
 	{"import", "bench/probes/destination.go", "frames of an experiment, never shipped"},
 	{"import", "bench/probes/source.go", "packets of an experiment, never shipped"},

@@ -47,7 +47,7 @@ func (d *destination) collect() error {
 	return err
 }
 
-func openDestination(revision string, frames int) (part, error) {
+func openDestination(revision string, frames int) (*destination, error) {
 	text, err := object(revision, "probe/destination/destination_bpfel.o")
 	if err != nil {
 		return nil, err
@@ -89,66 +89,57 @@ func openDestination(revision string, frames int) (part, error) {
 	return d, nil
 }
 
-func (d *destination) close() { d.Collection.Close() }
-
-func (d *destination) measure() (map[string]float64, error) {
-	costs := map[string]float64{}
-	for _, c := range []struct {
-		program  string
-		encoding wire.Encoding
-		spread   time.Duration // of delays: a quiet path, and one with queues
-	}{
-		{"destination_tc", wire.Native, 3 * time.Microsecond},
-		{"destination_tc", wire.Native, 300 * time.Microsecond},
-		{"destination_xdp", wire.Shim, 3 * time.Microsecond},
-		{"destination_xdp", wire.Shim, 300 * time.Microsecond},
-	} {
-		ns, err := d.cost(d.Programs[c.program], c.encoding, c.spread)
-		if err != nil {
-			return nil, err
-		}
-		costs[fmt.Sprintf("%s, %v, delays vary by %v", c.program, c.encoding, c.spread)] = ns
-	}
-	return costs, d.above(costs)
+// destinationPath is a marked packet on its way through the destination.
+type destinationPath struct {
+	program  string
+	encoding wire.Encoding
+	spread   time.Duration // of delays: a quiet path, and one with queues
+	// above measures a packet of a UDP flow of this version of IP, with 56 bytes of payload,
+	// above an empty program. Delays are then evenly distributed.
+	above      int
+	stampEvery uint32 // 0 means never
 }
 
-// above adds what a packet of a UDP flow costs above an empty program. Delays are
-// evenly distributed.
-func (d *destination) above(costs map[string]float64) error {
-	for _, c := range []struct {
-		version    int
-		stampEvery uint32
-		spread     uint32
-	}{
-		{6, 0, 0}, {6, 16, 1<<12 - 1}, {6, 1, 1<<12 - 1}, {6, 1, 1<<19 - 1}, {4, 16, 1<<12 - 1}, {4, 1, 1<<12 - 1},
-	} {
-		marked, err := codec.Insert(datagram(c.version), wire.UDPOption, codec.Mark{Modules: wire.Loss, Single: true}, wire.Port)
-		if err != nil {
-			return fmt.Errorf("mark datagram: %w", err)
-		}
-		ethertype := map[int][]byte{4: {8, 0}, 6: {0x86, 0xdd}}[c.version]
-		frame := slices.Concat(make([]byte, linkLength-2), ethertype, marked)
-		if err := d.collect(); err != nil {
-			return err
-		}
-		flow, err := advance.Open(advance.Flow{Frame: frame, StampEvery: c.stampEvery, Spread: c.spread})
-		if err != nil {
-			return err
-		}
-		took, err := flow.Destination(d.Programs["destination_tc"], d.frames)
-		if err := errors.Join(err, flow.Close()); err != nil {
-			return err
-		}
-		costs[fmt.Sprintf("destination_tc above an empty program, udp-option, IPv%d, 56 B, %s", c.version, stamps(c.stampEvery, c.spread))] = float64(took.Nanoseconds())
+func destinationPaths() map[string]destinationPath {
+	const tc, xdp = "destination_tc", "destination_xdp"
+	return map[string]destinationPath{
+		"destination-tc-native-3us":   {program: tc, encoding: wire.Native, spread: 3 * time.Microsecond},
+		"destination-tc-native-300us": {program: tc, encoding: wire.Native, spread: 300 * time.Microsecond},
+		"destination-xdp-shim-3us":    {program: xdp, encoding: wire.Shim, spread: 3 * time.Microsecond},
+		"destination-xdp-shim-300us":  {program: xdp, encoding: wire.Shim, spread: 300 * time.Microsecond},
+		"destination-ipv6-never":      {program: tc, above: 6},
+		"destination-ipv6-16-4us":     {program: tc, above: 6, stampEvery: 16, spread: 1<<12 - 1},
+		"destination-ipv6-1-4us":      {program: tc, above: 6, stampEvery: 1, spread: 1<<12 - 1},
+		"destination-ipv6-1-524us":    {program: tc, above: 6, stampEvery: 1, spread: 1<<19 - 1},
+		"destination-ipv4-16-4us":     {program: tc, above: 4, stampEvery: 16, spread: 1<<12 - 1},
+		"destination-ipv4-1-4us":      {program: tc, above: 4, stampEvery: 1, spread: 1<<12 - 1},
 	}
-	return nil
 }
 
-func stamps(every, spread uint32) string {
-	if every == 0 {
-		return "no stamps"
+func (p destinationPath) measure(revision string, frames int) (float64, error) {
+	d, err := openDestination(revision, frames)
+	if err != nil {
+		return 0, err
 	}
-	return fmt.Sprintf("1 in %d stamped, delays vary by %v", every, time.Duration(spread+1).Round(time.Microsecond))
+	defer d.Close()
+	if err := d.collect(); err != nil {
+		return 0, err
+	}
+	if p.above == 0 {
+		return d.cost(d.Programs[p.program], p.encoding, p.spread)
+	}
+	marked, err := codec.Insert(datagram(p.above), wire.UDPOption, codec.Mark{Modules: wire.Loss, Single: true}, wire.Port)
+	if err != nil {
+		return 0, fmt.Errorf("mark datagram: %w", err)
+	}
+	ethertype := map[int][]byte{4: {8, 0}, 6: {0x86, 0xdd}}[p.above]
+	frame := slices.Concat(make([]byte, linkLength-2), ethertype, marked)
+	flow, err := advance.Open(advance.Flow{Frame: frame, StampEvery: p.stampEvery, Spread: uint32(p.spread)})
+	if err != nil {
+		return 0, err
+	}
+	took, err := flow.Destination(d.Programs[p.program], d.frames)
+	return float64(took.Nanoseconds()), errors.Join(err, flow.Close())
 }
 
 // datagram has 56 bytes of UDP payload.
@@ -175,9 +166,6 @@ func datagram(version int) []byte {
 // cost is the mean of a round's frames, each with a different delay, without the
 // slowest 5 %, which include interrupts.
 func (d *destination) cost(program *ebpf.Program, encoding wire.Encoding, spread time.Duration) (float64, error) {
-	if err := d.collect(); err != nil {
-		return 0, err
-	}
 	ethertype := []byte{0x86, 0xdd}
 	if encoding != wire.Native {
 		ethertype = []byte{8, 0}

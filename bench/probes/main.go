@@ -1,156 +1,76 @@
-// Command probes compares what the probes of two revisions of this repository cost per
-// packet. Their rounds alternate in one run, so that whatever else the machine does
-// affects both. It needs root.
+// Probes is the load of the experiment that compares what the probes of two revisions of this
+// repository cost per packet: one call measures one path through the probes of one revision and
+// prints one JSON object. The experiment is bench/probes.yaml. It needs root.
 //
 // The destination's programs get frames from BPF_PROG_TEST_RUN, one call per frame: a
 // separate sequence number and delay for each, as from a network. What they cost above an
 // empty program is measured without calls in between, on packets in UDP options; what the
-// source costs likewise, above a program that only makes room for the option. The router's hooks see the packets of bench/router, which is built from each revision.
+// source costs likewise, above a program that only makes room for the option. The router's
+// hooks see the packets of bench/router, which is built from the revision.
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
-	"log"
+	"maps"
 	"os"
 	"os/exec"
-	"os/signal"
-	"runtime"
 	"slices"
 	"strings"
-	"time"
-
-	"pillion.dev/bench/estimate"
 )
 
-// figure is one cost in ns per packet: of each round, the medians, and the ratio of the
-// medians, new to old. RatioMedian is the median of the rounds' ratios.
-type figure struct {
-	Name        string    `json:"name"`
-	Old         []float64 `json:"old_ns"`
-	New         []float64 `json:"new_ns"`
-	OldMedian   float64   `json:"old_median_ns"`
-	NewMedian   float64   `json:"new_median_ns"`
-	Ratio       float64   `json:"ratio"`
-	RatioMedian float64   `json:"ratio_median_of_rounds"`
+// result is what is printed.
+type result struct {
+	Path     string  `json:"path"`
+	Revision string  `json:"revision"`
+	Ns       float64 `json:"ns"` // per packet
 }
 
-type report struct {
-	Experiment string    `json:"experiment"`
-	Date       time.Time `json:"date"`
-	Processors int       `json:"processors"`
-	Old        string    `json:"old"`
-	New        string    `json:"new"`
-	Rounds     int       `json:"rounds"`
-	Frames     int       `json:"frames_per_round"`
-	Figures    []*figure `json:"figures"`
-}
-
-// A part measures one revision once and returns ns per packet by name.
-type part interface {
-	measure() (map[string]float64, error)
-	close()
+// paths are what can be measured, by name.
+func paths() map[string]func(revision string, frames int) (float64, error) {
+	all := map[string]func(string, int) (float64, error){"router": measureRouter}
+	for name, path := range sourcePaths() {
+		all[name] = path.measure
+	}
+	for name, path := range destinationPaths() {
+		all[name] = path.measure
+	}
+	return all
 }
 
 func main() {
-	r := report{Experiment: "probes", Date: time.Now(), Processors: runtime.NumCPU()}
-	only := flag.String("only", "", "source, destination or router, to measure it alone")
-	out := flag.String("out", "bench/results/probes.json", "result file")
-	flag.StringVar(&r.Old, "old", "HEAD~1", "revision to compare with")
-	flag.StringVar(&r.New, "new", "", "revision to judge; empty for the files as they are")
-	flag.IntVar(&r.Rounds, "rounds", 9, "rounds of both revisions")
-	flag.IntVar(&r.Frames, "frames", 40_000, "frames of a round")
-	flag.Parse()
-	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := r.run(ctx, *only)
-	cancel()
-	if err == nil {
-		err = r.write(*out)
-	}
-	if err != nil {
-		log.Fatal(err)
+	if err := measure(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "probes:", err)
+		os.Exit(1)
 	}
 }
 
-func (r *report) run(ctx context.Context, only string) error {
-	for _, open := range []struct {
-		name  string
-		open  func(revision string, frames int) (part, error)
-		split int // of a round, so that disturbances affect both revisions
-	}{{"source", openSource, 8}, {"destination", openDestination, 8}, {"router", openRouter, 1}} {
-		if only != "" && only != open.name {
-			continue
-		}
-		old, err := open.open(r.Old, r.Frames/open.split)
-		if err != nil {
-			return err
-		}
-		defer old.close()
-		next, err := open.open(r.New, r.Frames/open.split)
-		if err != nil {
-			return err
-		}
-		defer next.close()
-		if err := r.alternate(ctx, old, next, open.split*r.Rounds); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// alternate runs the rounds; each revision is first in every other one.
-func (r *report) alternate(ctx context.Context, old, next part, rounds int) error {
-	figures := map[string]*figure{}
-	for i := range rounds {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		var costs [2]map[string]float64
-		for j := range 2 {
-			which := (i + j) % 2
-			c, err := []part{old, next}[which].measure()
-			if err != nil {
-				return err
-			}
-			costs[which] = c
-		}
-		for name, ns := range costs[0] {
-			if figures[name] == nil {
-				figures[name] = &figure{Name: name}
-			}
-			f := figures[name]
-			if other, found := costs[1][name]; found {
-				f.Old, f.New = append(f.Old, round(ns)), append(f.New, round(other))
-			}
-		}
-	}
-	for _, f := range figures {
-		if len(f.Old) == 0 {
-			continue
-		}
-		var ratios []float64
-		for i, ns := range f.Old {
-			ratios = append(ratios, f.New[i]/ns)
-		}
-		f.OldMedian, f.NewMedian = estimate.Median(f.Old), estimate.Median(f.New)
-		f.Ratio, f.RatioMedian = round(f.NewMedian/f.OldMedian), round(estimate.Median(ratios))
-		r.Figures = append(r.Figures, f)
-	}
-	slices.SortFunc(r.Figures, func(a, b *figure) int { return strings.Compare(a.Name, b.Name) })
-	return nil
-}
-
-func (r *report) write(path string) error {
-	for _, f := range r.Figures {
-		fmt.Printf("%-100s %8.1f ns, was %8.1f: %.3f (median of the rounds %.3f)\n", f.Name, f.NewMedian, f.OldMedian, f.Ratio, f.RatioMedian)
-	}
-	text, err := json.Marshal(r)
-	if err != nil {
+func measure(arguments []string) error {
+	flags := flag.NewFlagSet("probes", flag.ExitOnError)
+	known := paths()
+	names := strings.Join(slices.Sorted(maps.Keys(known)), ", ")
+	r := result{}
+	flags.StringVar(&r.Path, "path", "source-ipv6-16-warm", "one of "+names)
+	flags.StringVar(&r.Revision, "revision", "", "of git; empty for the files as they are")
+	frames := flags.Int("frames", 5000, "packets of a run")
+	if err := flags.Parse(arguments); err != nil {
 		return err
 	}
-	return os.WriteFile(path, append(text, '\n'), 0o644)
+	path := known[r.Path]
+	switch {
+	case path == nil:
+		return fmt.Errorf("read arguments: unknown path %q; there are %s", r.Path, names)
+	case flags.NArg() > 0:
+		return fmt.Errorf("read arguments: unexpected %q", flags.Arg(0))
+	case *frames < 1:
+		return fmt.Errorf("read arguments: --frames %d is below 1", *frames)
+	}
+	var err error
+	if r.Ns, err = path(r.Revision, *frames); err != nil {
+		return fmt.Errorf("measure %s of %q: %w", r.Path, r.Revision, err)
+	}
+	return json.NewEncoder(os.Stdout).Encode(r)
 }
 
 // object returns a file of a revision; empty means the working tree.
@@ -164,5 +84,3 @@ func object(revision, path string) ([]byte, error) {
 	}
 	return text, nil
 }
-
-func round(v float64) float64 { return float64(int64(v*1000+0.5)) / 1000 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -9,56 +10,62 @@ import (
 	"strings"
 )
 
-// router is bench/router built from one revision.
-type router struct {
-	dir, binary string
+// measureRouter returns the time of a forwarded packet in all hooks of a router, ns. The
+// revision needs a bench/router that has the subcommand hooks.
+func measureRouter(revision string, _ int) (float64, error) {
+	program, err := buildRouter(revision)
+	if err != nil {
+		return 0, err
+	}
+	text, err := exec.Command(program, "hooks").Output()
+	if err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			err = fmt.Errorf("%w: %s", err, strings.TrimSpace(string(exit.Stderr)))
+		}
+		return 0, fmt.Errorf("run bench/router: %w", err)
+	}
+	var costs struct {
+		All float64 `json:"all_ns"`
+	}
+	if err := json.Unmarshal(text, &costs); err != nil {
+		return 0, fmt.Errorf("read costs of bench/router: %w", err)
+	}
+	if costs.All <= 0 {
+		return 0, fmt.Errorf("read costs of bench/router: no all_ns in %.100q", text)
+	}
+	return costs.All, nil
 }
 
-func openRouter(revision string, _ int) (_ part, err error) {
-	dir, err := os.MkdirTemp("", "pillion-probes-")
-	if err != nil {
-		return nil, err
-	}
-	r := &router{dir: dir, binary: filepath.Join(dir, "router")}
-	defer func() {
-		if err != nil {
-			r.close()
-		}
-	}()
+// buildRouter builds bench/router of a revision, once for each commit.
+func buildRouter(revision string) (program string, err error) {
+	folder := filepath.Join("bin", "revisions", "tree")
 	source := "."
 	if revision != "" {
-		source = filepath.Join(dir, "tree")
-		script := `mkdir "$1" && git archive "$2" | tar -x -C "$1"`
-		if text, err := exec.Command("bash", "-euo", "pipefail", "-c", script, "-", source, revision).CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("copy revision %s: %w: %s", revision, err, text)
+		commit, err := exec.Command("git", "rev-parse", "--verify", revision+"^{commit}").Output()
+		if err != nil {
+			return "", fmt.Errorf("find revision %s: %w", revision, err)
+		}
+		folder = filepath.Join("bin", "revisions", strings.TrimSpace(string(commit)))
+		if _, err := os.Stat(filepath.Join(folder, "router")); err == nil {
+			return filepath.Join(folder, "router"), nil
+		}
+		if source, err = os.MkdirTemp("", "pillion-probes-"); err != nil {
+			return "", err
+		}
+		defer os.RemoveAll(source)
+		const script = `git archive "$1" | tar -x -C "$2"`
+		if text, err := exec.Command("bash", "-euo", "pipefail", "-c", script, "-", revision, source).CombinedOutput(); err != nil {
+			return "", fmt.Errorf("copy revision %s: %w: %s", revision, err, text)
 		}
 	}
-	build := exec.Command("go", "build", "-o", r.binary, "./bench/router")
+	if program, err = filepath.Abs(filepath.Join(folder, "router")); err != nil {
+		return "", err
+	}
+	build := exec.Command("go", "build", "-o", program, "./bench/router")
 	build.Dir = source
 	if text, err := build.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("build bench/router of %q: %w: %s", revision, err, text)
+		return "", fmt.Errorf("build bench/router: %w: %s", err, text)
 	}
-	return r, nil
-}
-
-func (r *router) close() { os.RemoveAll(r.dir) }
-
-// measure needs a revision whose bench/router has the subcommand hooks.
-func (r *router) measure() (map[string]float64, error) {
-	text, err := exec.Command(r.binary, "hooks").Output()
-	if err != nil {
-		return nil, fmt.Errorf("run bench/router: %w", err)
-	}
-	var ns map[string]float64
-	if err := json.Unmarshal(text, &ns); err != nil {
-		return nil, fmt.Errorf("read costs of bench/router: %w", err)
-	}
-	costs := map[string]float64{"router, all hooks": ns["all_ns"], "router, each hook once": ns["once_ns"]}
-	for name, value := range ns {
-		hook, ok := strings.CutSuffix(name, "_ns")
-		if ok && !strings.HasSuffix(hook, "_above_empty") && hook != "all" && hook != "once" && hook != "worst" {
-			costs["router, "+hook] = value
-		}
-	}
-	return costs, nil
+	return program, nil
 }

@@ -18,25 +18,40 @@ import (
 
 const udpOption = 14 // bytes that the option adds to a packet of even length
 
-// source is the source's object of one revision, not attached, by how often it stamps.
-type source struct {
-	frames int
-	loaded map[uint32]*ebpf.Collection
+// sourcePath is a packet of UDP, with 56 bytes of payload, on its way through the source.
+type sourcePath struct {
+	version    int // of IP
+	stampEvery uint32
+	cold       bool // caches
 }
 
-func openSource(revision string, frames int) (part, error) {
-	if err := rlimit.RemoveMemlock(); err != nil {
-		return nil, err
-	}
-	s := &source{frames, map[uint32]*ebpf.Collection{}}
+func sourcePaths() map[string]sourcePath {
+	all := map[string]sourcePath{}
 	for _, every := range []uint32{16, 1} {
-		var err error
-		if s.loaded[every], err = loadSource(revision, every); err != nil {
-			s.close()
-			return nil, fmt.Errorf("load source of %q: %w", revision, err)
+		for _, version := range []int{4, 6} {
+			for cold, name := range map[bool]string{false: "warm", true: "cold"} {
+				all[fmt.Sprintf("source-ipv%d-%d-%s", version, every, name)] = sourcePath{version, every, cold}
+			}
 		}
 	}
-	return s, nil
+	return all
+}
+
+// measure returns the time of a packet in source_tc above that in a program that only makes
+// it longer, ns.
+func (p sourcePath) measure(revision string, frames int) (float64, error) {
+	if err := rlimit.RemoveMemlock(); err != nil {
+		return 0, err
+	}
+	loaded, err := loadSource(revision, p.stampEvery)
+	if err != nil {
+		return 0, fmt.Errorf("load source: %w", err)
+	}
+	defer loaded.Close()
+	ethertype := map[int][]byte{4: {8, 0}, 6: {0x86, 0xdd}}[p.version]
+	frame := slices.Concat(make([]byte, linkLength-2), ethertype, datagram(p.version))
+	took, err := above(loaded.Programs["source_tc"], advance.Flow{Frame: frame, Cold: p.cold}, frames)
+	return float64(took.Nanoseconds()), err
 }
 
 func loadSource(revision string, stampEvery uint32) (*ebpf.Collection, error) {
@@ -69,31 +84,7 @@ func loadSource(revision string, stampEvery uint32) (*ebpf.Collection, error) {
 	return ebpf.NewCollection(spec)
 }
 
-func (s *source) close() {
-	for _, c := range s.loaded {
-		c.Close()
-	}
-}
-
-func (s *source) measure() (map[string]float64, error) {
-	costs := map[string]float64{}
-	for every, loaded := range s.loaded {
-		for version, ethertype := range map[int][]byte{4: {8, 0}, 6: {0x86, 0xdd}} {
-			for _, cold := range []bool{false, true} {
-				frame := slices.Concat(make([]byte, linkLength-2), ethertype, datagram(version))
-				took, err := s.above(loaded.Programs["source_tc"], advance.Flow{Frame: frame, Cold: cold})
-				if err != nil {
-					return nil, err
-				}
-				costs[fmt.Sprintf("source_tc above a longer packet, udp-option, IPv%d, 56 B, 1 in %d stamped, %s caches",
-					version, every, map[bool]string{false: "warm", true: "cold"}[cold])] = float64(took.Nanoseconds())
-			}
-		}
-	}
-	return costs, nil
-}
-
-func (s *source) above(program *ebpf.Program, packets advance.Flow) (time.Duration, error) {
+func above(program *ebpf.Program, packets advance.Flow, frames int) (time.Duration, error) {
 	if _, marked, err := program.Test(packets.Frame); err != nil {
 		return 0, err
 	} else if len(marked) != len(packets.Frame)+udpOption {
@@ -103,6 +94,6 @@ func (s *source) above(program *ebpf.Program, packets advance.Flow) (time.Durati
 	if err != nil {
 		return 0, err
 	}
-	took, err := flow.Source(program, s.frames)
+	took, err := flow.Source(program, frames)
 	return took, errors.Join(err, flow.Close())
 }
