@@ -107,7 +107,7 @@ test: install-test ## install, check generated files, lint, run all tests except
 
 .PHONY: test-long
 test-long: install-test build ## run the long tests, which take minutes or require an idle machine, the race detector, and each fuzz target for 2 s
-	@FUZZTIME=2s .ci/parts test-long-go test-long-page test-race fuzz
+	@FUZZTIME=2s .ci/parts test-long-go test-long-page test-long-statistics test-race fuzz
 
 .PHONY: test-long-go
 test-long-go: ## run the long Go tests
@@ -116,6 +116,11 @@ test-long-go: ## run the long Go tests
 .PHONY: test-long-page
 test-long-page: ## run the long test of the page
 	cd ui && LONG=1 npx vitest run --config test/vitest.config.ts live -t 'loss in the network shows'
+
+.PHONY: test-long-statistics
+test-long-statistics: ## simulate how often intervals of pillion.stats cover the truth, and false positives; a tenth of bench-statistics
+	@.ci/install test
+	$(PYTHON) bench/statistics/simulate.py --share 0.1
 
 .PHONY: test-busy
 test-busy: install-test ## run make test TIMES (5) times with a busy loop on each core; results in bin/busy
@@ -225,6 +230,12 @@ bench-send: workloads ## compare the sender with other programs as far as make i
 .PHONY: bench-capacity
 bench-capacity: workloads ## measure how well capacities are estimated (half an hour; QUICK=1: 2 minutes)
 	.ci/experiment $(RESULTS) bench/capacity.yaml
+
+.PHONY: bench-statistics
+bench-statistics: ## measure permanova, and simulate coverage and false positives of pillion.stats (10 minutes)
+	@.ci/install test
+	$(PYTHON) bench/statistics/permanova.py
+	$(PYTHON) bench/statistics/simulate.py --out bench/results/statistics.json
 
 .PHONY: size
 size: ## count lines of code at REV (HEAD) and now, without tests and generated files

@@ -95,6 +95,18 @@ class Permuted(unittest.TestCase):
         p = anova(data, "y ~ g", permutations=20000).loc["g", "p"]
         self.assertAlmostEqual(p, 1 / 3, delta=0.02)
 
+    def test_term_of_blocks(self):
+        """What permutation leaves as it is cannot be tested by it."""
+        data = oracle.frame(R["drift"]["data"])
+        data["half"] = data["block"].isin(["b1", "b2", "b3", "b4", "b5", "b6"])
+        found = anova(data, "y ~ half / block + mark", blocks="block")
+        self.assertEqual(list(found.index), ["half", "mark", "half:block", "Residual"])
+        self.assertEqual(list(found["p"].isna()), [True, False, True, True])
+        # Blocks within halves: with levels of their own, together what blocks are.
+        self.assertEqual(list(found["df"]), [1, 2, 10, 58])
+        whole = anova(data, "y ~ block + mark")
+        self.assertAlmostEqual(found["ss"].iloc[[0, 2]].sum(), whole.loc["block", "ss"])
+
     def test_seed(self):
         data = oracle.frame(R["unbalanced"]["data"])
         run = [anova(data, "y ~ a", permutations=99, seed=s).loc["a", "p"] for s in (1, 1)]

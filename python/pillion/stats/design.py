@@ -44,9 +44,9 @@ class Factor:
                 f"factor {name} has one level ({level_name(self.levels[0])}): nothing to compare"
             )
 
-    def columns(self) -> np.ndarray:
+    def columns(self, rows=slice(None)) -> np.ndarray:
         """Indicators, rows by levels."""
-        return np.eye(len(self.levels))[self.codes]
+        return np.eye(len(self.levels))[self.codes[rows]]
 
 
 class Covariate:
@@ -59,8 +59,8 @@ class Covariate:
             raise ValueError(f"covariate {name} is constant ({values[0]:g})")
         self.values = (values - values.mean()) / spread if centre else values / np.abs(values).max()
 
-    def columns(self) -> np.ndarray:
-        return self.values[:, None]
+    def columns(self, rows=slice(None)) -> np.ndarray:
+        return self.values[rows, None]
 
 
 def level_name(level) -> str:
@@ -91,22 +91,29 @@ class Design:
         centre = all(frozenset(t) - {variable} in present for t in self.terms if variable in t)
         return Covariate(str(variable), read_numbers(data, variable), centre)
 
-    def columns(self, term) -> np.ndarray:
+    def columns(self, term, rows=slice(None)) -> np.ndarray:
         """Indicators of a term, rows by combinations of levels (times covariates)."""
-        columns = np.ones((self.rows, 1))
+        columns = np.ones((1, 1))
         for variable in term:
-            columns = np.einsum("ni,nj->nij", columns, self.variables[variable].columns()).reshape(
-                self.rows, -1
-            )
+            more = self.variables[variable].columns(rows)
+            columns = (columns[:, :, None] * more[:, None, :]).reshape(len(more), -1)
         return columns[:, columns.any(axis=0)]
 
     def cells(self) -> np.ndarray:
-        """A number for each row; rows of one number are alike in all terms."""
+        """A number for each row, from 0; rows of one number are alike in all terms."""
         cells = np.zeros(self.rows, dtype=np.intp)
         for read in self.variables.values():
             codes = read.codes if isinstance(read, Factor) else np.unique(read.values, return_inverse=True)[1]
             cells = np.unique(cells * (codes.max() + 1) + codes, return_inverse=True)[1]
         return cells
+
+    def within(self, blocks) -> np.ndarray:
+        """Of each term, whether it varies within blocks: only then can permutation within blocks
+        test it. None: all rows are one block."""
+        if blocks is None:
+            return np.full(len(self.terms), True)
+        first = np.unique(blocks, return_index=True)[1][blocks]
+        return np.array([(self.columns(t) != self.columns(t)[first]).any() for t in self.terms])
 
     def factors(self, term):
         return [self.variables[v] for v in term if isinstance(self.variables[v], Factor)]
@@ -152,14 +159,23 @@ class Design:
         unless empty_cells allows it."""
         if by not in ("sequential", "marginal"):
             raise ValueError(f"by={by!r}: want 'sequential' or 'marginal'")
-        ones = np.full((self.rows, 1), self.rows**-0.5)
+        # Rows that are alike have one row in all bases: of length 1 for all of them together.
+        cells = self.cells()
+        _, first, count = np.unique(cells, return_index=True, return_counts=True)
+        weight = np.sqrt(count)[:, None]
+        columns = {term: self.columns(term, first) * weight for term in self.terms}
+
+        def expanded(basis):
+            return (basis / weight)[cells]
+
+        ones = weight * self.rows**-0.5
         whole, sequential = ones, []
         for i, term in enumerate(self.terms):
-            added = _beyond(self.columns(term), whole)
+            added = _beyond(columns[term], whole)
             self._check(term, added.shape[1], self.terms[:i], empty_cells)
-            sequential.append(added)
+            sequential.append(expanded(added))
             whole = np.hstack([whole, added])
-        full = whole[:, 1:]
+        full = expanded(whole[:, 1:])
         if by == "sequential":
             return sequential, full
         marginal = []
@@ -167,8 +183,8 @@ class Design:
             others = ones
             for other in self.terms:
                 if not set(term) <= set(other):
-                    others = np.hstack([others, _beyond(self.columns(other), others)])
-            marginal.append(_beyond(self.columns(term), others))
+                    others = np.hstack([others, _beyond(columns[other], others)])
+            marginal.append(expanded(_beyond(columns[term], others)))
             if marginal[-1].shape[1] == 0:
                 raise ValueError(
                     f"{self.names[i]} is confounded with the other terms: it adds nothing to them"
@@ -181,7 +197,9 @@ class Design:
             return
         name = term_name(term)
         empty = self.empty_cells(term)
-        if empty and empty_cells and df:
+        # A factor that is only there within another one has levels of its own in each of its.
+        nested = any((v,) not in before for v in term)
+        if empty and df and (empty_cells or nested):
             return
         if empty:
             shown = "; ".join(empty[:4]) + ("; …" if len(empty) > 4 else "")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pandas as pd
 from scipy import stats
@@ -62,7 +64,7 @@ def tukey(data, formula, term, confidence=0.95):
         raise ValueError(f"{term} cannot be compared: its means cannot be estimated from these rows")
     difference = contrast @ estimate
     deviation = np.sqrt(error * ((contrast @ inverse) ** 2).sum(axis=1))
-    width = stats.studentized_range.ppf(confidence, len(names), df) / np.sqrt(2) * deviation
+    width = _quantile(confidence, len(names), df) / np.sqrt(2) * deviation
     p = stats.studentized_range.sf(np.sqrt(2) * np.abs(difference) / deviation, len(names), df)
     return pd.DataFrame(
         {
@@ -73,6 +75,12 @@ def tukey(data, formula, term, confidence=0.95):
         },
         index=pd.Index([f"{names[j]}-{names[i]}" for i, j in zip(first, second)], name="pair"),
     )
+
+
+@functools.lru_cache(maxsize=256)
+def _quantile(confidence, groups, df):
+    """Of the studentized range, whose inverse takes long."""
+    return float(stats.studentized_range.ppf(confidence, groups, df))
 
 
 def _compared(term, terms, formula):

@@ -35,7 +35,8 @@ def permanova(
     the rows of data, in their order. terms: "a * b", any number of factors and covariates. by:
     "sequential", each term after those before it, or "marginal", each after all others that do
     not contain it. blocks, the name of a column: rows are exchanged only within their block
-    (strata, vegan's word, is the same).
+    (strata, vegan's word, is the same); a term that does not vary within blocks, such as the
+    blocks themselves, cannot be tested so, and its p is NaN.
 
     Returns a DataFrame with one row a term, then "Residual" and "Total": df, ss (sum of squared
     distances, unit of the distance squared), r2 (share of the total, 0 to 1), f (pseudo-F) and
@@ -75,7 +76,7 @@ def permanova(
         )
     found = decompose(kind, len(data), bases, full, permutations, **arguments)
     ss = np.concatenate([found.ss, [found.residual, found.total]])
-    p = p_value(found.reached, permutations)
+    p = np.where(design.within(arguments["blocks"]), p_value(found.reached, permutations), np.nan)
     return pd.DataFrame(
         {
             "df": np.concatenate([found.df, [found.residual_df, len(data) - 1]]),

@@ -29,7 +29,8 @@ def anova(data, formula, by="sequential", permutations=None, blocks=None, seed=1
     reach f: it assumes exchangeable rows. With blocks, the name of a column, rows are exchanged
     only within their block (999 times if permutations are not given), so that rows need be
     exchangeable only there: a drift from block to block does no harm. blocks changes p alone; a
-    term for the blocks ("y ~ block + a * b") also takes their variation out of the residual.
+    term for the blocks ("y ~ block + a * b") also takes their variation out of the residual. A term
+    that does not vary within blocks, such as the blocks themselves, cannot be tested so: NaN.
     Permutations are of raw rows (Manly, Randomization, 2nd ed. 1997), drawn from seed.
 
     Sources: Jain, The Art of Computer Systems Performance Analysis (1991), chapters 18-23;
@@ -38,14 +39,18 @@ def anova(data, formula, by="sequential", permutations=None, blocks=None, seed=1
     if permutations is None and blocks is not None:
         permutations = 999
     permuted = 0 if permutations is None else check_permutations(permutations)
-    found = model.decompose(by, permuted, read_blocks(data, blocks), seed)
+    block = read_blocks(data, blocks)
+    found = model.decompose(by, permuted, block, seed)
     if found.residual_df == 0:
         raise ValueError(
             f"{formula}: no degrees of freedom are left for the residual: repeat runs, or leave out an interaction"
         )
     df = np.append(found.df, found.residual_df)
     ss = np.append(found.ss, found.residual)
-    p = p_value(found.reached, permuted) if permuted else stats.f.sf(found.f, found.df, found.residual_df)
+    if permuted:
+        p = np.where(model.design.within(block), p_value(found.reached, permuted), np.nan)
+    else:
+        p = stats.f.sf(found.f, found.df, found.residual_df)
     return pd.DataFrame(
         {"df": df, "ss": ss, "ms": ss / df, "f": np.append(found.f, np.nan), "p": np.append(p, np.nan)},
         index=pd.Index([*model.design.names, RESIDUAL], name="term"),

@@ -1,0 +1,194 @@
+"""Simulates how often intervals of pillion.stats cover the true value, and how often its tests
+find an effect where there is none (A/A), with normal noise and with noise resampled from a
+recorded experiment (noise.json). Each figure has its Monte-Carlo error, two standard errors.
+Seeded: the same figures each time. Exits with 1 if a bar is missed.
+
+    python3 bench/statistics/simulate.py [--share 0.25] [--out FILE]
+"""
+
+import argparse
+import json
+import pathlib
+import subprocess
+import sys
+import time
+import zlib
+from datetime import datetime, timezone
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "python"))
+
+import numpy as np  # noqa: E402
+import pandas as pd  # noqa: E402
+
+from pillion.stats import (  # noqa: E402
+    anova, bca, breusch_pagan, permanova, shapiro, t_interval, tost, tukey, turning_points,
+)
+
+RECORDED = np.array(json.loads(pathlib.Path(__file__).with_name("noise.json").read_text())["values"])
+RECORDED -= RECORDED.mean()
+MARKS = ["none", "delay", "loss"]
+BLOCKS = 12
+
+
+class Noise:
+    """Independent values of mean 0 and standard deviation 1."""
+
+    def __init__(self, kind, seed):
+        self.kind, self.random = kind, np.random.default_rng(seed)
+
+    def draw(self, *size):
+        return self.random.normal(size=size) if self.kind == "normal" else self.random.choice(RECORDED, size)
+
+
+# Coverage: each function draws one experiment and says whether the interval holds the truth.
+
+
+def t_covers(noise, n):
+    found = t_interval(3 + noise.draw(n))
+    return found["low"] <= 3 <= found["high"]
+
+
+def stopped_covers(noise, half_width):
+    """The interval after the rule that experiments stop by: a pilot, the number of Stein's
+    formula, at most one top-up."""
+    values = noise.draw(BLOCKS)
+    for _ in range(2):
+        found = t_interval(values)
+        wide = (found["high"] - found["low"]) / 2 / half_width
+        wanted = int(np.ceil(len(values) * wide**2))
+        values = np.append(values, noise.draw(max(0, min(wanted, 200) - len(values))))
+    found = t_interval(values)
+    return found["low"] <= 0 <= found["high"]
+
+
+def bca_covers(noise, n):
+    found = bca(3 + noise.draw(n), "mean", resamples=1000, seed=noise.random)
+    return found["low"] <= 3 <= found["high"]
+
+
+def blocks(noise, drift=0.0):
+    """A run of each mark in each block; slower and faster from block to block."""
+    data = pd.DataFrame({"block": np.repeat(np.arange(BLOCKS), len(MARKS)), "mark": MARKS * BLOCKS})
+    data["y"] = drift * data["block"] + noise.draw(len(data))
+    return data
+
+
+def tukey_covers(noise, _):
+    """All intervals of a family at once."""
+    found = tukey(blocks(noise, drift=1), "y ~ block + mark", "mark")
+    return bool(((found["low"] <= 0) & (found["high"] >= 0)).all())
+
+
+# False positives: each function draws one experiment without effect and gives p.
+
+
+def anova_p(noise, _):
+    return anova(blocks(noise, drift=1), "y ~ block + mark").loc["mark", "p"]
+
+
+def permuted_p(noise, _):
+    return anova(blocks(noise, drift=1), "y ~ mark", blocks="block", permutations=199, seed=noise.random).loc["mark", "p"]
+
+
+def crossed_p(noise, term):
+    data = pd.DataFrame({"mark": np.repeat(MARKS, 8), "load": ["udp", "tcp"] * 12, "y": noise.draw(24)})
+    return anova(data, "y ~ mark * load", by="marginal").loc[term, "p"]
+
+
+def permanova_p(noise, _):
+    data = blocks(noise).assign(z=noise.draw(BLOCKS * len(MARKS)))
+    return permanova(data, ["y", "z"], "mark", permutations=199, seed=noise.random).loc["mark", "p"]
+
+
+def tost_p(noise, n):
+    """The true mean is the margin itself: not equivalent."""
+    return tost(1 + noise.draw(n), low=-1, high=1)["p"]
+
+
+def turning_p(noise, n):
+    return turning_points(noise.draw(n))["p"]
+
+
+def breusch_pagan_p(noise, _):
+    return breusch_pagan(blocks(noise), "y ~ mark")["p"]
+
+
+def shapiro_p(noise, n):
+    return shapiro(noise.draw(n))["p"]
+
+
+# What, its function and argument, how many times, and which noises have a bar. Bootstrap
+# intervals have none below 40 values: their figures say why those by t come first.
+BOTH, NORMAL, NONE = ("normal", "recorded"), ("normal",), ()
+COVERAGE = [
+    ("t, 6 values", t_covers, 6, 8000, BOTH),
+    ("t, 12 values", t_covers, 12, 8000, BOTH),
+    ("t, 40 values", t_covers, 40, 8000, BOTH),
+    ("t, after pilot and stop rule", stopped_covers, 0.4, 4000, BOTH),
+    ("BCa of the mean, 20 values", bca_covers, 20, 4000, NONE),
+    ("BCa of the mean, 40 values", bca_covers, 40, 4000, NONE),
+    ("BCa of the mean, 100 values", bca_covers, 100, 2000, NONE),
+    ("Tukey, all of 3 pairs, 12 blocks", tukey_covers, None, 1600, BOTH),
+]
+FALSE_POSITIVES = [
+    ("anova, 12 blocks with drift", anova_p, None, 4000, BOTH),
+    ("anova permuted within blocks with drift", permuted_p, None, 4000, BOTH),
+    ("anova, marginal, crossed, mark", crossed_p, "mark", 4000, BOTH),
+    ("anova, marginal, crossed, mark:load", crossed_p, "mark:load", 4000, BOTH),
+    ("permanova, two responses", permanova_p, None, 4000, BOTH),
+    ("tost at its margin, 20 values", tost_p, 20, 6000, BOTH),
+    ("turning points, 40 values", turning_p, 40, 6000, BOTH),
+    ("Breusch-Pagan", breusch_pagan_p, None, 4000, NORMAL),
+    ("Shapiro-Wilk, 20 values", shapiro_p, 20, 6000, NORMAL),
+]
+BARS = {"coverage": {"normal": 0.94, "recorded": 0.93}, "false positives": {"normal": 0.06, "recorded": 0.07}}
+
+
+def verdict(share, error, bar, above):
+    distance = (share - bar) if above else (bar - share)
+    return "met" if distance >= error else "missed" if distance < -error else "undecided"
+
+
+def simulate(what, name, function, argument, times, kind):
+    seed = zlib.crc32(f"{what} {name} {kind}".encode())
+    noise = Noise(kind, seed)
+    found = np.array([function(noise, argument) for _ in range(times)], dtype=float)
+    share = float(found.mean() if what == "coverage" else (found < 0.05).mean())
+    return share, 2 * float(np.sqrt(share * (1 - share) / times))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--share", type=float, default=1, help="share of the simulated experiments (default 1)")
+    parser.add_argument("--out", type=pathlib.Path, help="also write the figures as JSON")
+    flags = parser.parse_args()
+    begun, figures = time.monotonic(), []
+    for what, rows in [("coverage", COVERAGE), ("false positives", FALSE_POSITIVES)]:
+        for name, function, argument, times, barred in rows:
+            for kind in BOTH:
+                times_here = max(100, int(times * flags.share))
+                share, error = simulate(what, name, function, argument, times_here, kind)
+                figure = {"what": what, "name": name, "noise": kind, "experiments": times_here, "share": round(share, 4), "error": round(error, 4)}
+                bar = BARS[what][kind]
+                if kind in barred:
+                    figure |= {"bar": bar, "verdict": verdict(share, error, bar, what == "coverage")}
+                figures.append(figure)
+                sign = "≥" if what == "coverage" else "≤"
+                said = f"{sign} {100 * bar:.0f} %: {figure['verdict']}" if kind in barred else ""
+                print(f"{what:15}  {name:40} {kind:8}  {100 * share:5.2f} % ± {100 * error:.2f}  {said}", flush=True)
+    print(f"{time.monotonic() - begun:.0f} s")
+    if flags.out:
+        commit = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
+        result = {"experiment": "statistics", "date": datetime.now(timezone.utc).isoformat(timespec="seconds"), "commit": commit, "numpy": np.__version__, "figures": figures}
+        partial = flags.out.with_suffix(".json.tmp")
+        partial.write_text(json.dumps(result, indent=1) + "\n")
+        partial.rename(flags.out)
+    missed = [f for f in figures if f.get("verdict") == "missed"]
+    for figure in missed:
+        print(f"missed: {figure['what']}, {figure['name']}, {figure['noise']}", file=sys.stderr)
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
