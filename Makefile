@@ -196,6 +196,21 @@ paper-s2: install build ## repeat the experiments of hamilton-2012, the service 
 paper-s3: workloads ## repeat the experiments of angrisani, router delays (20 hours at most; QUICK=1: 10 minutes)
 	.ci/experiment --paper angrisani $(RESULTS) bench/paper/s3/*.yaml
 
+.PHONY: instrumented
+instrumented: install build ## build the workloads that report by OML's protocol into bin/bench
+	$(MAKE) -s -C clib
+	go build -o bin/bench/ ./bench/instrumented
+	$(CC) -std=c11 -D_GNU_SOURCE -O2 -Iclib/include -o bin/bench/traffic bench/instrumented/traffic/traffic.c clib/build/libpillion.a -lm -pthread
+	$(CC) -std=c11 -D_GNU_SOURCE -O2 -DPLAIN -o bin/bench/traffic-plain bench/instrumented/traffic/traffic.c -lm -pthread
+
+.PHONY: paper-s4
+paper-s4: instrumented ## repeat the experiments of mehani-2011, instrumented applications (5 hours at most; QUICK=1: 15 minutes)
+	.ci/experiment --paper mehani-2011 $(RESULTS) bench/paper/s4/*.yaml
+
+.PHONY: bench-relay
+bench-relay: instrumented ## measure the sample rate and the cost of an agent's relay and filters (10 minutes; QUICK=1: 1 minute)
+	.ci/experiment $(RESULTS) bench/relay.yaml
+
 .PHONY: paper-s5
 paper-s5: workloads ## repeat the experiments of li-2015, exact sending (10 hours at most; QUICK=1: 10 minutes)
 	.ci/experiment --paper li-2015 $(RESULTS) bench/paper/s5/*.yaml

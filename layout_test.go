@@ -108,6 +108,7 @@ var exceptions = []exception{
 	{"main", "bench/router", "an experiment for `make bench-router`, never shipped: the product is three binaries"},
 	{"main", "bench/send", "an experiment for `make bench-send`, never shipped: the product is three binaries"},
 	{"main", "bench/capacity", "an experiment for `make bench-capacity`, never shipped: the product is three binaries"},
+	{"main", "bench/instrumented", "the load of experiments of `make paper-s4` and `make bench-relay`, never shipped: the product is three binaries"},
 	{"main", "bench/fill", "an experiment run by hand, never shipped: the product is three binaries"},
 	{"main", "bench/probes", "the load of the experiment of `make bench-probes`, never shipped: the product is three binaries"},
 	{"main", "bench/query", "an experiment run by hand, never shipped: the product is three binaries"},

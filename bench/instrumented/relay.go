@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"pillion.dev/omsp"
+	"pillion.dev/omsp/client"
+)
+
+// agentFilters are the configurations of the paths through an agent.
+var agentFilters = map[string]string{
+	"relay": "",
+	"filter": `streams:
+  - {name: sums, domain: s4, point: load_samples, filters: [sum(n), avg(x), count()], every: 1s, replace: true}
+`,
+	"chain": `streams:
+  - {name: sums, domain: s4, point: load_samples, filters: [sum(n), avg(x), count()], every: 1s, replace: true}
+  - {name: means, point: sums, filters: [avg(n_sum), max(x_avg), sum(count)], every: 1m, replace: true}
+`,
+}
+
+// runRelay measures the sample rate of the way from an application to the server, and the
+// processor time and memory of what is on it: the server alone, an agent that relays, and
+// one that filters. The application sends as fast as acknowledgements come.
+func runRelay(ctx context.Context, s settings) error {
+	config, viaAgent := agentFilters[s.path]
+	if !viaAgent && s.path != "server" {
+		return fmt.Errorf("path %q: use server, relay, filter or chain", s.path)
+	}
+	addresses, err := free(4)
+	if err != nil {
+		return err
+	}
+	noc := filepath.Join(s.folder, "noc")
+	server, err := start(ctx, "", "is running", "sh", "-c", `exec "$0" "$@" >&2`, filepath.Join(s.bin, "pillion-server"), "run", "--data", noc,
+		"--http", addresses[0], "--nats-listen", addresses[1], "--oml", addresses[2])
+	if err != nil {
+		return err
+	}
+	programs := []*program{server}
+	defer func() {
+		for i := len(programs) - 1; i >= 0; i-- {
+			_ = programs[i].stop(syscall.SIGKILL)
+		}
+	}()
+	measured, address := server, addresses[2]
+	if viaAgent {
+		file := filepath.Join(s.folder, "agent.yaml")
+		if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+			return err
+		}
+		agent, err := start(ctx, "", "connected", filepath.Join(s.bin, "pillion-agent"), "run", "--server", addresses[0], "--name", "here", "--data", filepath.Join(s.folder, "agent"),
+			"--oml", addresses[3], "--token-file", filepath.Join(noc, "join.token"), "--config", file)
+		if err != nil {
+			return err
+		}
+		programs = append(programs, agent)
+		measured, address = agent, addresses[3]
+	}
+	before, _, err := footprint(measured.command.Process.Pid)
+	if err != nil {
+		return err
+	}
+	sent, seconds, err := s.load(ctx, address)
+	if err != nil {
+		return err
+	}
+	after, memory, err := footprint(measured.command.Process.Pid)
+	if err != nil {
+		return err
+	}
+	return show(map[string]any{
+		"samples": sent, "samples_per_s": float64(sent) / seconds, "cpu_us_per_sample": (after - before) * 1e6 / float64(max(sent, 1)),
+		"cores": (after - before) / seconds, "memory_mb": memory / 1e6,
+	})
+}
+
+// ahead is how many samples may be without an acknowledgement.
+const ahead = 50_000
+
+// load injects until the time is over and everything is acknowledged.
+func (s settings) load(ctx context.Context, address string) (sent int64, seconds float64, err error) {
+	c, err := client.New(client.Options{Address: address, Domain: "s4", Sender: "load", App: "load", Buffer: 64 << 20})
+	if err != nil {
+		return 0, 0, err
+	}
+	p, err := c.Point("samples", omsp.Field{Name: "n", Type: omsp.Int64}, omsp.Field{Name: "x", Type: omsp.Double},
+		omsp.Field{Name: "text", Type: omsp.String}, omsp.Field{Name: "u", Type: omsp.Uint32})
+	if err != nil {
+		return 0, 0, err
+	}
+	values := make([]omsp.Value, 4)
+	values[2].SetString("twelve bytes")
+	begun := time.Now()
+	for ctx.Err() == nil && time.Since(begun) < s.length {
+		if c.Waiting() > ahead {
+			time.Sleep(time.Millisecond)
+			continue
+		}
+		for range 1000 {
+			sent++
+			values[0].SetInt(omsp.Int64, sent)
+			values[1].SetDouble(float64(sent) / 1000)
+			values[3].SetUint(omsp.Uint32, uint64(uint32(sent)))
+			if err := p.Inject(values); err != nil {
+				return sent, 0, err
+			}
+		}
+		if s.rate > 0 {
+			time.Sleep(time.Until(begun.Add(time.Duration(float64(sent) / s.rate * 1e9))))
+		}
+	}
+	closing, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	err = c.Close(closing)
+	return sent, time.Since(begun).Seconds(), err
+}
+
+// footprint is the processor time of a process and its children, s, and their resident
+// memory, bytes.
+func footprint(pid int) (cpu, memory float64, err error) {
+	// A child belongs to the thread that started it.
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	processes := []string{strconv.Itoa(pid)}
+	for _, list := range lists {
+		children, _ := os.ReadFile(list)
+		processes = append(processes, strings.Fields(string(children))...)
+	}
+	for _, word := range processes {
+		text, err := os.ReadFile("/proc/" + word + "/stat")
+		if err != nil {
+			return 0, 0, fmt.Errorf("read footprint: %w", err)
+		}
+		words := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+		for _, at := range []int{11, 12} {
+			ticks, _ := strconv.ParseFloat(words[at], 64)
+			cpu += ticks / 100
+		}
+		pages, _ := strconv.ParseFloat(words[21], 64)
+		memory += pages * float64(os.Getpagesize())
+	}
+	return cpu, memory, nil
+}
+
+// free are addresses on loopback that nobody uses.
+func free(n int) (list []string, err error) {
+	for range n {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer listener.Close()
+		list = append(list, listener.Addr().String())
+	}
+	return list, nil
+}
