@@ -28,9 +28,9 @@ import (
 	"pillion.dev/send/schedule"
 )
 
-func main() {
-	result.Main("capacity", map[string]result.Command{"estimate": estimateCommand, "pairs": pairsCommand, "trains": trainsCommand})
-}
+var commands = map[string]result.Command{"estimate": estimateCommand, "pairs": pairsCommand, "trains": trainsCommand}
+
+func main() { result.Main("capacity", commands) }
 
 // path is a dumbbell and its load.
 type path struct {

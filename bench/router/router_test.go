@@ -9,6 +9,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"pillion.dev/bench/result/calls"
 )
 
 // measured runs a subcommand and returns what it prints.
@@ -94,4 +96,8 @@ func TestCounts(t *testing.T) {
 			t.Errorf("account of %s: %v", traffic, r)
 		}
 	}
+}
+
+func TestExperimentsCallWithKnownArguments(t *testing.T) {
+	calls.Check(t, "bin/bench/router", commands, "../*.yaml", "../paper/*/*.yaml")
 }

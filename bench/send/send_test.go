@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"pillion.dev/bench/result"
+	"pillion.dev/bench/result/calls"
 	"pillion.dev/send/dispatch"
 )
 
@@ -90,4 +91,8 @@ func TestInvalidArguments(t *testing.T) {
 			t.Errorf("%s: %v, want %q", arguments, err, want)
 		}
 	}
+}
+
+func TestExperimentsCallWithKnownArguments(t *testing.T) {
+	calls.Check(t, "bin/bench/send", commands, "../*.yaml", "../paper/*/*.yaml")
 }
