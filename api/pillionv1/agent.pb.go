@@ -27,8 +27,8 @@ type Agent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name under which it enrolled: lowercase letters, digits and inner hyphens, at most 63.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Labels by which sessions select it: approved ones, and those that operators assigned,
-	// which take precedence.
+	// Labels by which sessions select it: those of its join token, in their place those that an
+	// operator has approved, and in their place those that an operator has set.
 	Labels map[string]string `protobuf:"bytes,2,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// connected, away, revoked.
 	State string `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
@@ -52,7 +52,7 @@ type Agent struct {
 	Tasks []*Task `protobuf:"bytes,12,rep,name=tasks,proto3" json:"tasks,omitempty"`
 	// When its certificate expires; an agent renews it before that.
 	CertificateExpires *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=certificate_expires,json=certificateExpires,proto3" json:"certificate_expires,omitempty"`
-	// Labels that the join token gave it, or an operator has approved.
+	// Labels that it claims and an operator has approved.
 	ApprovedLabels map[string]string `protobuf:"bytes,14,rep,name=approved_labels,json=approvedLabels,proto3" json:"approved_labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Labels of its own configuration that are not approved: no session selects by them.
 	ClaimedLabels map[string]string `protobuf:"bytes,15,rep,name=claimed_labels,json=claimedLabels,proto3" json:"claimed_labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
@@ -60,8 +60,12 @@ type Agent struct {
 	AddressConflicts []*AddressConflict `protobuf:"bytes,16,rep,name=address_conflicts,json=addressConflicts,proto3" json:"address_conflicts,omitempty"`
 	// Prefixes of which its addresses need no proof.
 	ApprovedAddresses []string `protobuf:"bytes,17,rep,name=approved_addresses,json=approvedAddresses,proto3" json:"approved_addresses,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// Labels that its join token gave it.
+	TokenLabels map[string]string `protobuf:"bytes,18,rep,name=token_labels,json=tokenLabels,proto3" json:"token_labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Labels that an operator has set.
+	SetLabels     map[string]string `protobuf:"bytes,19,rep,name=set_labels,json=setLabels,proto3" json:"set_labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Agent) Reset() {
@@ -209,6 +213,20 @@ func (x *Agent) GetAddressConflicts() []*AddressConflict {
 func (x *Agent) GetApprovedAddresses() []string {
 	if x != nil {
 		return x.ApprovedAddresses
+	}
+	return nil
+}
+
+func (x *Agent) GetTokenLabels() map[string]string {
+	if x != nil {
+		return x.TokenLabels
+	}
+	return nil
+}
+
+func (x *Agent) GetSetLabels() map[string]string {
+	if x != nil {
+		return x.SetLabels
 	}
 	return nil
 }
@@ -1360,7 +1378,8 @@ var File_agent_proto protoreflect.FileDescriptor
 const file_agent_proto_rawDesc = "" +
 	"\n" +
 	"\vagent.proto\x12\n" +
-	"pillion.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8c\b\n" +
+	"pillion.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x92\n" +
+	"\n" +
 	"\x05Agent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x125\n" +
 	"\x06labels\x18\x02 \x03(\v2\x1d.pillion.v1.Agent.LabelsEntryR\x06labels\x12\x14\n" +
@@ -1381,7 +1400,10 @@ const file_agent_proto_rawDesc = "" +
 	"\x0fapproved_labels\x18\x0e \x03(\v2%.pillion.v1.Agent.ApprovedLabelsEntryR\x0eapprovedLabels\x12K\n" +
 	"\x0eclaimed_labels\x18\x0f \x03(\v2$.pillion.v1.Agent.ClaimedLabelsEntryR\rclaimedLabels\x12H\n" +
 	"\x11address_conflicts\x18\x10 \x03(\v2\x1b.pillion.v1.AddressConflictR\x10addressConflicts\x12-\n" +
-	"\x12approved_addresses\x18\x11 \x03(\tR\x11approvedAddresses\x1a9\n" +
+	"\x12approved_addresses\x18\x11 \x03(\tR\x11approvedAddresses\x12E\n" +
+	"\ftoken_labels\x18\x12 \x03(\v2\".pillion.v1.Agent.TokenLabelsEntryR\vtokenLabels\x12?\n" +
+	"\n" +
+	"set_labels\x18\x13 \x03(\v2 .pillion.v1.Agent.SetLabelsEntryR\tsetLabels\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1aA\n" +
@@ -1389,6 +1411,12 @@ const file_agent_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a@\n" +
 	"\x12ClaimedLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a>\n" +
+	"\x10TokenLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a<\n" +
+	"\x0eSetLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"A\n" +
 	"\x0fAddressConflict\x12\x18\n" +
@@ -1491,7 +1519,7 @@ func file_agent_proto_rawDescGZIP() []byte {
 	return file_agent_proto_rawDescData
 }
 
-var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_agent_proto_goTypes = []any{
 	(*Agent)(nil),                 // 0: pillion.v1.Agent
 	(*AddressConflict)(nil),       // 1: pillion.v1.AddressConflict
@@ -1517,51 +1545,55 @@ var file_agent_proto_goTypes = []any{
 	nil,                           // 21: pillion.v1.Agent.LabelsEntry
 	nil,                           // 22: pillion.v1.Agent.ApprovedLabelsEntry
 	nil,                           // 23: pillion.v1.Agent.ClaimedLabelsEntry
-	nil,                           // 24: pillion.v1.Task.CountersEntry
-	nil,                           // 25: pillion.v1.ApproveAgentRequest.LabelsEntry
-	nil,                           // 26: pillion.v1.SetLabelsRequest.LabelsEntry
-	(*timestamppb.Timestamp)(nil), // 27: google.protobuf.Timestamp
+	nil,                           // 24: pillion.v1.Agent.TokenLabelsEntry
+	nil,                           // 25: pillion.v1.Agent.SetLabelsEntry
+	nil,                           // 26: pillion.v1.Task.CountersEntry
+	nil,                           // 27: pillion.v1.ApproveAgentRequest.LabelsEntry
+	nil,                           // 28: pillion.v1.SetLabelsRequest.LabelsEntry
+	(*timestamppb.Timestamp)(nil), // 29: google.protobuf.Timestamp
 }
 var file_agent_proto_depIdxs = []int32{
 	21, // 0: pillion.v1.Agent.labels:type_name -> pillion.v1.Agent.LabelsEntry
-	27, // 1: pillion.v1.Agent.enrolled:type_name -> google.protobuf.Timestamp
-	27, // 2: pillion.v1.Agent.seen:type_name -> google.protobuf.Timestamp
-	27, // 3: pillion.v1.Agent.started:type_name -> google.protobuf.Timestamp
+	29, // 1: pillion.v1.Agent.enrolled:type_name -> google.protobuf.Timestamp
+	29, // 2: pillion.v1.Agent.seen:type_name -> google.protobuf.Timestamp
+	29, // 3: pillion.v1.Agent.started:type_name -> google.protobuf.Timestamp
 	2,  // 4: pillion.v1.Agent.interfaces:type_name -> pillion.v1.Interface
 	3,  // 5: pillion.v1.Agent.clock:type_name -> pillion.v1.Clock
 	4,  // 6: pillion.v1.Agent.spool:type_name -> pillion.v1.Spool
 	5,  // 7: pillion.v1.Agent.tasks:type_name -> pillion.v1.Task
-	27, // 8: pillion.v1.Agent.certificate_expires:type_name -> google.protobuf.Timestamp
+	29, // 8: pillion.v1.Agent.certificate_expires:type_name -> google.protobuf.Timestamp
 	22, // 9: pillion.v1.Agent.approved_labels:type_name -> pillion.v1.Agent.ApprovedLabelsEntry
 	23, // 10: pillion.v1.Agent.claimed_labels:type_name -> pillion.v1.Agent.ClaimedLabelsEntry
 	1,  // 11: pillion.v1.Agent.address_conflicts:type_name -> pillion.v1.AddressConflict
-	24, // 12: pillion.v1.Task.counters:type_name -> pillion.v1.Task.CountersEntry
-	0,  // 13: pillion.v1.ListAgentsResponse.agents:type_name -> pillion.v1.Agent
-	0,  // 14: pillion.v1.GetAgentResponse.agent:type_name -> pillion.v1.Agent
-	25, // 15: pillion.v1.ApproveAgentRequest.labels:type_name -> pillion.v1.ApproveAgentRequest.LabelsEntry
-	0,  // 16: pillion.v1.ApproveAgentResponse.agent:type_name -> pillion.v1.Agent
-	26, // 17: pillion.v1.SetLabelsRequest.labels:type_name -> pillion.v1.SetLabelsRequest.LabelsEntry
-	0,  // 18: pillion.v1.SetLabelsResponse.agent:type_name -> pillion.v1.Agent
-	20, // 19: pillion.v1.CheckAgentResponse.checks:type_name -> pillion.v1.Check
-	6,  // 20: pillion.v1.AgentService.ListAgents:input_type -> pillion.v1.ListAgentsRequest
-	8,  // 21: pillion.v1.AgentService.GetAgent:input_type -> pillion.v1.GetAgentRequest
-	12, // 22: pillion.v1.AgentService.SetLabels:input_type -> pillion.v1.SetLabelsRequest
-	10, // 23: pillion.v1.AgentService.ApproveAgent:input_type -> pillion.v1.ApproveAgentRequest
-	14, // 24: pillion.v1.AgentService.RevokeAgent:input_type -> pillion.v1.RevokeAgentRequest
-	16, // 25: pillion.v1.AgentService.DeleteAgent:input_type -> pillion.v1.DeleteAgentRequest
-	18, // 26: pillion.v1.AgentService.CheckAgent:input_type -> pillion.v1.CheckAgentRequest
-	7,  // 27: pillion.v1.AgentService.ListAgents:output_type -> pillion.v1.ListAgentsResponse
-	9,  // 28: pillion.v1.AgentService.GetAgent:output_type -> pillion.v1.GetAgentResponse
-	13, // 29: pillion.v1.AgentService.SetLabels:output_type -> pillion.v1.SetLabelsResponse
-	11, // 30: pillion.v1.AgentService.ApproveAgent:output_type -> pillion.v1.ApproveAgentResponse
-	15, // 31: pillion.v1.AgentService.RevokeAgent:output_type -> pillion.v1.RevokeAgentResponse
-	17, // 32: pillion.v1.AgentService.DeleteAgent:output_type -> pillion.v1.DeleteAgentResponse
-	19, // 33: pillion.v1.AgentService.CheckAgent:output_type -> pillion.v1.CheckAgentResponse
-	27, // [27:34] is the sub-list for method output_type
-	20, // [20:27] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	24, // 12: pillion.v1.Agent.token_labels:type_name -> pillion.v1.Agent.TokenLabelsEntry
+	25, // 13: pillion.v1.Agent.set_labels:type_name -> pillion.v1.Agent.SetLabelsEntry
+	26, // 14: pillion.v1.Task.counters:type_name -> pillion.v1.Task.CountersEntry
+	0,  // 15: pillion.v1.ListAgentsResponse.agents:type_name -> pillion.v1.Agent
+	0,  // 16: pillion.v1.GetAgentResponse.agent:type_name -> pillion.v1.Agent
+	27, // 17: pillion.v1.ApproveAgentRequest.labels:type_name -> pillion.v1.ApproveAgentRequest.LabelsEntry
+	0,  // 18: pillion.v1.ApproveAgentResponse.agent:type_name -> pillion.v1.Agent
+	28, // 19: pillion.v1.SetLabelsRequest.labels:type_name -> pillion.v1.SetLabelsRequest.LabelsEntry
+	0,  // 20: pillion.v1.SetLabelsResponse.agent:type_name -> pillion.v1.Agent
+	20, // 21: pillion.v1.CheckAgentResponse.checks:type_name -> pillion.v1.Check
+	6,  // 22: pillion.v1.AgentService.ListAgents:input_type -> pillion.v1.ListAgentsRequest
+	8,  // 23: pillion.v1.AgentService.GetAgent:input_type -> pillion.v1.GetAgentRequest
+	12, // 24: pillion.v1.AgentService.SetLabels:input_type -> pillion.v1.SetLabelsRequest
+	10, // 25: pillion.v1.AgentService.ApproveAgent:input_type -> pillion.v1.ApproveAgentRequest
+	14, // 26: pillion.v1.AgentService.RevokeAgent:input_type -> pillion.v1.RevokeAgentRequest
+	16, // 27: pillion.v1.AgentService.DeleteAgent:input_type -> pillion.v1.DeleteAgentRequest
+	18, // 28: pillion.v1.AgentService.CheckAgent:input_type -> pillion.v1.CheckAgentRequest
+	7,  // 29: pillion.v1.AgentService.ListAgents:output_type -> pillion.v1.ListAgentsResponse
+	9,  // 30: pillion.v1.AgentService.GetAgent:output_type -> pillion.v1.GetAgentResponse
+	13, // 31: pillion.v1.AgentService.SetLabels:output_type -> pillion.v1.SetLabelsResponse
+	11, // 32: pillion.v1.AgentService.ApproveAgent:output_type -> pillion.v1.ApproveAgentResponse
+	15, // 33: pillion.v1.AgentService.RevokeAgent:output_type -> pillion.v1.RevokeAgentResponse
+	17, // 34: pillion.v1.AgentService.DeleteAgent:output_type -> pillion.v1.DeleteAgentResponse
+	19, // 35: pillion.v1.AgentService.CheckAgent:output_type -> pillion.v1.CheckAgentResponse
+	29, // [29:36] is the sub-list for method output_type
+	22, // [22:29] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_agent_proto_init() }
@@ -1575,7 +1607,7 @@ func file_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agent_proto_rawDesc), len(file_agent_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   27,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -68,6 +68,38 @@ func pairsText(pairs map[string]string) string {
 	return strings.Join(words, " ")
 }
 
+// originText is the labels of an agent, each with its origin.
+func originText(g *pillionv1.Agent) string {
+	var words []string
+	for _, key := range slices.Sorted(maps.Keys(g.GetLabels())) {
+		words = append(words, fmt.Sprintf("%s=%s (%s)", key, g.GetLabels()[key], origin(g, key)))
+	}
+	return strings.Join(words, ", ")
+}
+
+// Origins of labels.
+const (
+	labelSet      = "set"
+	labelApproved = "approved"
+	labelToken    = "join token"
+)
+
+// origin says where a label comes from. An earlier server does not tell those that operators
+// have set.
+func origin(g *pillionv1.Agent, key string) string {
+	value := g.GetLabels()[key]
+	if _, set := g.GetSetLabels()[key]; set {
+		return labelSet
+	}
+	if approved, found := g.GetApprovedLabels()[key]; found && approved == value {
+		return labelApproved
+	}
+	if given, found := g.GetTokenLabels()[key]; found && given == value {
+		return labelToken
+	}
+	return labelSet
+}
+
 type agentsShowCmd struct {
 	Name string `arg:"" predictor:"agent" help:"The agent."`
 }
@@ -95,13 +127,12 @@ func writeAgent(w io.Writer, color bool, g *pillionv1.Agent) error {
 	f.add("certificate", "until "+when(g.GetCertificateExpires()).shown)
 	f.add("version", g.GetVersion())
 	f.add("kernel", g.GetKernel())
-	f.add("labels", pairsText(g.GetLabels()))
+	f.add("labels", originText(g))
 	f.add("labels, not approved", pairsText(g.GetClaimedLabels()))
 	f.add("approved addresses", strings.Join(g.GetApprovedAddresses(), " "))
 	for _, conflict := range g.GetAddressConflicts() {
 		f.add("address conflict", fmt.Sprintf("%s, which %s keeps", conflict.Address, conflict.Agent))
 	}
-	f.add("approved labels", pairsText(g.GetApprovedLabels()))
 	f.add("clock", clockText(g.GetClock()))
 	if s := g.GetSpool(); s != nil {
 		f.add("spool", fmt.Sprintf("%s of %s in %s; %d rows sent, %d dropped, %s rejected",
@@ -187,7 +218,7 @@ type agentsLabelCmd struct {
 
 // Help has the examples.
 func (agentsLabelCmd) Help() string {
-	return "Sessions select agents by label. A label set here takes precedence over one with the same key in the\nagent's configuration.\n\n" +
+	return "Sessions select agents by label. A label set here takes precedence over one with the same key that the\njoin token gave or an operator has approved.\n\n" +
 		"Examples:\n\n  pillion agents label north1 site=north role=edge\n  pillion agents label north1 role-"
 }
 
@@ -211,7 +242,7 @@ func (c *agentsLabelCmd) Run(ctx context.Context, a *app, client *api.Client) er
 			return failed("label agent "+c.Name, err)
 		}
 		for key, value := range answer.GetAgent().GetLabels() {
-			if _, given := labels[key]; !given && !slices.Contains(away, key) {
+			if _, given := labels[key]; !given && origin(answer.GetAgent(), key) == labelSet && !slices.Contains(away, key) {
 				labels[key] = value
 			}
 		}

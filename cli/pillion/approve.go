@@ -27,13 +27,14 @@ func (agentsApproveCmd) Help() string {
 
 // Run approves.
 func (c *agentsApproveCmd) Run(ctx context.Context, a *app, client *api.Client) error {
-	request := &pillionv1.ApproveAgentRequest{Name: c.Name}
-	var pairs []string
+	request, pairs := &pillionv1.ApproveAgentRequest{Name: c.Name}, []string(nil)
 	for _, word := range c.What {
 		if away, ends := strings.CutSuffix(word, "-"); ends && away != "" && !strings.Contains(word, "=") {
 			request.Withdraw = append(request.Withdraw, away)
 		} else if isAddress(word) {
 			request.Addresses = append(request.Addresses, word)
+		} else if !strings.Contains(word, "=") {
+			return fmt.Errorf("read what to approve: %w: %.70q is neither KEY=VALUE nor an address or prefix", errNothing, word)
 		} else {
 			pairs = append(pairs, word)
 		}

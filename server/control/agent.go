@@ -24,12 +24,14 @@ const (
 // Agent is one host that has joined.
 type Agent struct {
 	Name string
-	// Labels by which sessions select it: approved ones, and those of operators, which take
-	// precedence.
+	// Labels by which sessions select it: those of its join token, in their place those that an
+	// operator has approved, and in their place those that an operator has set.
 	Labels map[string]string
-	// ApprovedLabels are those that its join token gave it or an operator has approved,
-	// ClaimedLabels those of its configuration that nobody has.
+	// These are where they come from; ClaimedLabels are those of its configuration that nobody
+	// has approved.
+	TokenLabels        map[string]string
 	ApprovedLabels     map[string]string
+	SetLabels          map[string]string
 	ClaimedLabels      map[string]string
 	AddressConflicts   []AddressConflict
 	ApprovedAddresses  []string
@@ -66,9 +68,10 @@ type enrolment struct {
 	Enrolled    time.Time         `json:"enrolled"`
 	Revoked     bool              `json:"revoked,omitempty"`
 	Labels      map[string]string `json:"labels,omitempty"`
-	// Token is the join token with which it joined; ApprovedLabels are those that the
-	// token gave it, or, of an agent of an earlier version, its own at the upgrade.
+	// Token is the join token with which it joined, TokenLabels those that it gave.
+	// ApprovedLabels are, of an agent of an earlier version, its own at the upgrade.
 	Token          string            `json:"token,omitempty"`
+	TokenLabels    map[string]string `json:"token_labels,omitempty"`
 	ApprovedLabels map[string]string `json:"approved_labels,omitempty"`
 	// ApprovedAddresses are those that count as its own without a proof.
 	ApprovedAddresses []netip.Prefix `json:"approved_addresses,omitempty"`
@@ -93,7 +96,7 @@ type lost struct {
 }
 
 func (e enrolment) clone() enrolment {
-	e.Labels, e.ApprovedLabels = maps.Clone(e.Labels), maps.Clone(e.ApprovedLabels)
+	e.Labels, e.ApprovedLabels, e.TokenLabels = maps.Clone(e.Labels), maps.Clone(e.ApprovedLabels), maps.Clone(e.TokenLabels)
 	return e // all other fields are immutable
 }
 

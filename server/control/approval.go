@@ -11,10 +11,12 @@ import (
 	"pillion.dev/session"
 )
 
-// labels returns those by which sessions select the agent: approved ones, and those that
-// operators set, which take precedence. What it says of itself does not count.
+// labels returns those by which sessions select the agent: those of its join token, approved
+// ones, and those that operators set; the latter take precedence. What it says of itself does
+// not count.
 func (a *agent) labels() map[string]string {
 	labels := map[string]string{}
+	maps.Copy(labels, a.TokenLabels)
 	maps.Copy(labels, a.ApprovedLabels)
 	maps.Copy(labels, a.Labels)
 	return labels
@@ -44,9 +46,21 @@ func (a *agent) approvedOf(addresses []string) (approved []string) {
 
 const approvedAddressesMax = 256
 
-// Approve approves labels of an agent, by which sessions select it then, and addresses or
-// prefixes, which count as its own without a proof. Withdraw lists keys of labels, addresses
-// and prefixes that are no longer approved.
+// origin says where a label comes from by which sessions select the agent.
+func (a *agent) origin(key string) string {
+	if _, set := a.Labels[key]; set {
+		return "set by an operator"
+	}
+	if _, approved := a.ApprovedLabels[key]; approved {
+		return "approved by an operator"
+	}
+	return "of the join token " + a.Token
+}
+
+// Approve approves labels that an agent claims, by which sessions select it then, and
+// addresses or prefixes, which count as its own without a proof. Withdraw lists keys of
+// labels, addresses and prefixes that are no longer approved, labels of the join token
+// included.
 func (c *Control) Approve(name string, labels map[string]string, addresses, withdraw []string) error {
 	if err := checkLabels(labels); err != nil {
 		return fmt.Errorf("approve agent %q: %w", name, err)
@@ -60,16 +74,23 @@ func (c *Control) Approve(name string, labels map[string]string, addresses, with
 		prefixes = append(prefixes, prefix)
 	}
 	err := c.alter("approve", name, func(a *agent) error {
-		approved, own := maps.Clone(a.ApprovedLabels), slices.Clone(a.ApprovedAddresses)
+		approved, given, own := maps.Clone(a.ApprovedLabels), maps.Clone(a.TokenLabels), slices.Clone(a.ApprovedAddresses)
 		if approved == nil {
 			approved = map[string]string{}
+		}
+		if err := a.checkClaims(labels); err != nil {
+			return err
 		}
 		for i, text := range withdraw {
 			prefix, err := parsePrefix(text)
 			at := slices.Index(own, prefix)
-			switch _, found := approved[text]; {
+			_, found := approved[text]
+			_, token := given[text]
+			switch {
 			case found:
 				delete(approved, text)
+			case token:
+				delete(given, text)
 			case err == nil && at >= 0:
 				own = slices.Delete(own, at, at+1)
 			default:
@@ -85,7 +106,7 @@ func (c *Control) Approve(name string, labels map[string]string, addresses, with
 		if len(approved) > labelsMax || len(own) > approvedAddressesMax {
 			return invalid("labels", "%d labels and %d addresses, limits %d and %d", len(approved), len(own), labelsMax, approvedAddressesMax)
 		}
-		a.ApprovedLabels, a.ApprovedAddresses = approved, own
+		a.ApprovedLabels, a.TokenLabels, a.ApprovedAddresses = approved, given, own
 		return nil
 	})
 	if err != nil {
@@ -98,9 +119,41 @@ func (c *Control) Approve(name string, labels map[string]string, addresses, with
 		c.event("agent-approved", event.Info, name, "", "%s of %s approved", strings.Join(words, ", "), name)
 	}
 	if len(withdraw) > 0 {
-		c.event("agent-approved", event.Info, name, "", "%s of %s no longer approved", strings.Join(withdraw, ", "), name)
+		c.event("agent-approved", event.Info, name, "", "%s of %s no longer approved%s", strings.Join(withdraw, ", "), name, c.remaining(name, withdraw))
 	}
 	return nil
+}
+
+// checkClaims returns an error for a label that the agent does not claim: only those need an
+// approval.
+func (a *agent) checkClaims(labels map[string]string) error {
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		if own, claims := a.OwnLabels[key]; claims && own == labels[key] {
+			continue
+		}
+		claims := "no label"
+		if len(a.OwnLabels) > 0 {
+			claims = strings.Join(pairsOf(a.OwnLabels), ", ")
+		}
+		return invalid("labels["+key+"]", "%s does not claim %s (it claims %s); 'pillion agents label %s %s' sets a label that it does not claim",
+			a.Name, key+"="+labels[key], claims, a.Name, key+"="+labels[key])
+	}
+	return nil
+}
+
+// remaining says which of the withdrawn labels the agent still has.
+func (c *Control) remaining(name string, withdrawn []string) string {
+	a := c.agents[name]
+	if a == nil {
+		return ""
+	}
+	text, labels := "", a.labels()
+	for _, key := range withdrawn {
+		if value, found := labels[key]; found {
+			text += fmt.Sprintf("; %s=%s remains: it is %s", key, value, a.origin(key))
+		}
+	}
+	return text
 }
 
 func parsePrefix(text string) (netip.Prefix, error) {
@@ -137,10 +190,15 @@ func pairsOf(labels map[string]string) (pairs []string) {
 
 // claim raises an event when an agent begins to claim labels that are not approved.
 func (c *Control) claim(a *agent, before map[string]string) {
-	claimed := a.claimed()
+	claimed, replaced := a.claimed(), ""
+	for _, key := range slices.Sorted(maps.Keys(claimed)) {
+		if value, found := a.labels()[key]; found {
+			replaced += fmt.Sprintf("; it would replace %s=%s, which is %s", key, value, a.origin(key))
+		}
+	}
 	if len(claimed) > 0 && !maps.Equal(a.OwnLabels, before) && a.quietly("label-unapproved", c.Now()) {
 		c.event("label-unapproved", event.Info, a.Name, "",
-			"%s claims %s, by which no session selects it: pillion agents approve %s %s", a.Name,
-			strings.Join(pairsOf(claimed), ", "), a.Name, strings.Join(pairsOf(claimed), " "))
+			"%s claims %s, by which no session selects it: pillion agents approve %s %s%s", a.Name,
+			strings.Join(pairsOf(claimed), ", "), a.Name, strings.Join(pairsOf(claimed), " "), replaced)
 	}
 }

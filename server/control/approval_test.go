@@ -66,6 +66,50 @@ func TestClaimedLabelSelectsNoAgent(t *testing.T) {
 	})
 }
 
+// TestOriginOfLabels: an approval covers only what the agent claims, hides a label of the join
+// token as long as it lasts, and does not end what an operator has set.
+func TestOriginOfLabels(t *testing.T) {
+	bed(t, func(b *testbed) {
+		b.join("h1") // with site=a from its join token
+		b.on("h1", func(h *host) { h.labels = map[string]string{"site": "berlin", "role": "edge"} })
+		b.pass(time.Second)
+		if words := b.eventWords("label-unapproved"); len(words) != 1 || !strings.Contains(words[0], "it would replace site=a, which is of the join token") {
+			t.Errorf("events %q", words)
+		}
+		site := func(want string) {
+			t.Helper()
+			if a, _ := b.control.Agent("h1"); a.Labels["site"] != want {
+				t.Errorf("site=%s, want %s", a.Labels["site"], want)
+			}
+		}
+		approve := func(labels map[string]string, withdraw ...string) {
+			t.Helper()
+			if err := b.control.Approve("h1", labels, nil, withdraw); err != nil {
+				t.Fatal(err)
+			}
+		}
+		site("a")
+		if err := b.control.Approve("h1", map[string]string{"zone": "9"}, nil, nil); !errors.Is(err, ErrInvalid) ||
+			!strings.Contains(err.Error(), "does not claim zone=9 (it claims role=edge, site=berlin)") {
+			t.Errorf("a label that it does not claim: %v", err)
+		}
+		approve(map[string]string{"site": "berlin", "role": "edge"})
+		site("berlin")
+		approve(nil, "site")
+		site("a")
+		if err := b.control.SetLabels("h1", map[string]string{"role": "core"}); err != nil {
+			t.Fatal(err)
+		}
+		approve(nil, "role")
+		words := b.eventWords("agent-approved")
+		if last := words[len(words)-1]; !strings.Contains(last, "role=core remains: it is set by an operator") {
+			t.Errorf("events %q", words)
+		}
+		approve(nil, "site")
+		site("")
+	})
+}
+
 // TestApprovedAddressNeedsNoProof: sources learn which addresses an operator has approved, and
 // whether a session names their agent.
 func TestApprovedAddressNeedsNoProof(t *testing.T) {

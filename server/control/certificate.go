@@ -34,7 +34,7 @@ func (c *Control) Claim(name string, certificate authority.Certificate, grant au
 	}
 	c.agents[name] = newAgent(enrolment{
 		Name: name, Serial: certificate.Serial, Key: certificate.Key, Expires: certificate.Expires, Enrolled: c.Now(),
-		Token: grant.Token, ApprovedLabels: maps.Clone(grant.Labels),
+		Token: grant.Token, TokenLabels: maps.Clone(grant.Labels),
 	})
 	c.changed.agents = true
 	c.mu.Unlock()

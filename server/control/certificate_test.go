@@ -52,8 +52,8 @@ func TestClaimRepeatedWithTheSameKey(t *testing.T) {
 		if _, err := b.control.Claim("h1", certificate("2"), grant); !errors.Is(err, ErrExists) {
 			t.Errorf("another key: %v", err)
 		}
-		if a, err := b.control.Agent("h1"); err != nil || a.ApprovedLabels["rack"] != "7" {
-			t.Errorf("got %+v, %v", a.ApprovedLabels, err)
+		if a, err := b.control.Agent("h1"); err != nil || a.TokenLabels["rack"] != "7" {
+			t.Errorf("got %+v, %v", a.TokenLabels, err)
 		}
 		b.join("h2")
 		if err := b.control.Revoke("h2"); err != nil {

@@ -74,7 +74,8 @@ func (a *agent) view() Agent {
 		Name: a.Name, Labels: a.labels(), State: Away, Enrolled: a.Enrolled, Seen: a.lastReport,
 		Started: a.state.Started, Version: a.Version, Kernel: a.Kernel, Interfaces: a.Interfaces,
 		Clock: a.state.Clock, Spool: a.state.Spool, CertificateExpires: a.Expires,
-		ApprovedLabels: maps.Clone(a.ApprovedLabels), ClaimedLabels: a.claimed(), AddressConflicts: a.conflictList(),
+		TokenLabels: maps.Clone(a.TokenLabels), ApprovedLabels: maps.Clone(a.ApprovedLabels), SetLabels: maps.Clone(a.enrolment.Labels),
+		ClaimedLabels: a.claimed(), AddressConflicts: a.conflictList(),
 	}
 	switch {
 	case a.Revoked:
