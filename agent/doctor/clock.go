@@ -12,7 +12,7 @@ import (
 // meaningless.
 const boundMax = 10 * time.Millisecond
 
-const clockAdvice = "apt install chrony, then check with: chronyc tracking; one-way delay is only as accurate as the clocks of both hosts (loss and reordering do not depend on them)"
+const clockAdvice = "apt install chrony, then check with: chronyc tracking; one-way delay is only as accurate as the clocks of both hosts (loss and reordering do not depend on them up to 17 s)"
 
 func checkClock(ctx context.Context) []session.Check {
 	clock, err := host.ReadClock(ctx, nil)

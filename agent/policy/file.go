@@ -100,47 +100,58 @@ func parse(text []byte) (*Policy, error) {
 	return p, nil
 }
 
+// wrong states which key of the file is invalid.
+func (p *Policy) wrong(key, format string, a ...any) error {
+	return &document.Error{Line: p.lines[key], Cause: fmt.Errorf("%s: %s", key, fmt.Sprintf(format, a...))}
+}
+
 // check validates what the file says.
-func (p *Policy) check() error {
-	s := &p.Sending
-	if s.Rate <= 0 || s.PacketsPerSecond <= 0 {
-		return errors.New("sending: rate and packets_per_second must be greater than 0; use allowed: false to forbid sending")
+func (p *Policy) check() (err error) {
+	switch {
+	case p.Sending.Rate <= 0:
+		return p.wrong("sending.rate", "must be greater than 0; sending.allowed: false forbids sending")
+	case p.Sending.PacketsPerSecond <= 0:
+		return p.wrong("sending.packets_per_second", "must be greater than 0; sending.allowed: false forbids sending")
+	case p.Marking.Every == 0:
+		return p.wrong("marking.every", "must be greater than 0; marking.allowed: false forbids marking")
+	case p.Marking.PacketsPerSecond < 0 || p.Marking.PacketsPerSecond == 0 && p.lines["marking.packets_per_second"] != 0:
+		return p.wrong("marking.packets_per_second", "must be greater than 0; marking.allowed: false forbids marking")
 	}
-	for _, name := range s.Protocols {
+	for _, name := range p.Sending.Protocols {
 		if !slices.Contains(protocols, name) {
-			return fmt.Errorf("sending: unknown protocol %q; valid: %s", name, strings.Join(protocols, ", "))
+			return p.wrong("sending.protocols", "unknown protocol %q; valid: %s", name, strings.Join(protocols, ", "))
 		}
 	}
-	for _, text := range s.Targets {
-		prefix, err := netip.ParsePrefix(text)
-		if err != nil {
-			return fmt.Errorf("sending: target %q is not a prefix, such as 10.0.0.0/8", text)
-		}
-		s.targets = append(s.targets, prefix.Masked())
+	if p.Sending.targets, err = p.parsePrefixes("sending.targets", p.Sending.Targets); err != nil {
+		return err
 	}
-	if p.Marking.PacketsPerSecond < 0 {
-		return fmt.Errorf("marking: packets_per_second is %d; use 0 for no limit, allowed: false to forbid marking", p.Marking.PacketsPerSecond)
-	}
-	for _, text := range p.Prefixes {
-		prefix, err := netip.ParsePrefix(text)
-		if err != nil {
-			return fmt.Errorf("prefixes: %q is not a prefix, such as 10.0.0.0/8", text)
-		}
-		p.prefixes = append(p.prefixes, prefix.Masked())
+	if p.prefixes, err = p.parsePrefixes("prefixes", p.Prefixes); err != nil {
+		return err
 	}
 	for key, patterns := range map[string][]string{"peers": p.Peers, "devices": p.Devices} {
 		for _, pattern := range patterns {
 			if _, err := path.Match(pattern, ""); err != nil {
-				return fmt.Errorf("%s: %q is not a pattern", key, pattern)
+				return p.wrong(key, "%q is not a pattern", pattern)
 			}
 		}
 	}
 	for _, name := range p.Encodings {
 		if _, err := wire.ParseEncodings(name); err != nil || strings.Contains(name, ",") {
-			return fmt.Errorf("encodings: unknown encoding %q; valid: %s", name, wire.EncodingNames())
+			return p.wrong("encodings", "unknown encoding %q; valid: %s", name, wire.EncodingNames())
 		}
 	}
 	return nil
+}
+
+func (p *Policy) parsePrefixes(key string, texts []string) (prefixes []netip.Prefix, err error) {
+	for _, text := range texts {
+		prefix, err := netip.ParsePrefix(text)
+		if err != nil {
+			return nil, p.wrong(key, "%q is not a prefix, such as 10.0.0.0/8", text)
+		}
+		prefixes = append(prefixes, prefix.Masked())
+	}
+	return prefixes, nil
 }
 
 // File returns the path of the file; empty: there is none.

@@ -20,13 +20,17 @@ func (p *Policy) Settings() []Setting {
 	if n := p.Marking.PacketsPerSecond; n > 0 {
 		limit = fmt.Sprintf("%d packets/s", n)
 	}
+	every := "every packet"
+	if n := p.Marking.Every; n > 1 {
+		every = fmt.Sprintf("1 in %d packets", n)
+	}
 	targets := "all peers"
-	if len(p.Sending.Targets) > 0 {
+	if p.Sending.Targets != nil {
 		targets = listed(p.Sending.Targets)
 	}
 	values := []string{
 		all(p.Peers), all(p.Prefixes), all(p.Devices), all(p.Encodings), fmt.Sprint(p.Marking.Allowed),
-		fmt.Sprintf("1 in %d packets", max(p.Marking.Every, 1)), limit, fmt.Sprint(p.Decapsulation), fmt.Sprint(p.Capture), fmt.Sprint(p.RouterProfiles),
+		every, limit, fmt.Sprint(p.Decapsulation), fmt.Sprint(p.Capture), fmt.Sprint(p.RouterProfiles),
 		fmt.Sprint(p.Sending.Allowed), targets, fmt.Sprintf("%d bit/s", int64(p.Sending.Rate)),
 		fmt.Sprintf("%d packets/s", p.Sending.PacketsPerSecond), listed(p.Sending.Protocols),
 	}
@@ -51,7 +55,7 @@ func Keys() []Key {
 		{"capture", "true", "The agent may capture packet headers, as its configuration says. If false, it does not start with such a configuration."},
 		{"router_profiles", "true", "Sessions may profile this host as a router."},
 		{"sending.allowed", "true", "Sessions may send packets at all."},
-		{"sending.targets", "all peers", "Prefixes to which packets may be sent."},
+		{"sending.targets", "all peers", "Prefixes to which packets may be sent. `[]` permits none."},
 		{"sending.rate", "10M", "Limit for all tasks together, bit/s."},
 		{"sending.packets_per_second", "1000", "Limit for all tasks together, packets/s."},
 		{"sending.protocols", "udp, icmp", "Protocols that may be sent: udp, tcp, icmp, raw."},

@@ -53,7 +53,7 @@ type Policy struct {
 type Sending struct {
 	// Allowed: sessions may send at all; default true.
 	Allowed bool `yaml:"allowed"`
-	// Targets are prefixes to which packets may be sent; by default those of all agents that a
+	// Targets are prefixes to which packets may be sent; nil: the addresses of all agents that a
 	// session measures from this host.
 	Targets []string `yaml:"targets"`
 	// Rate is the limit for all tasks together in bit/s; default 10M.
@@ -118,8 +118,8 @@ func (p *Policy) send(r Request) error {
 		return p.at("sending.allowed", "sending is not allowed")
 	case !a.IsValid() || a.IsMulticast() || a.IsUnspecified() || a.IsLoopback() || a == broadcast:
 		return fmt.Errorf("%w: %v is not the unicast address of another host", ErrRefused, a)
-	case len(s.targets) > 0 && !slices.ContainsFunc(s.targets, func(prefix netip.Prefix) bool { return prefix.Contains(a.Unmap()) }):
-		return p.at("sending.targets", "%v is in none of the targets %s", a, strings.Join(s.Targets, ", "))
+	case s.Targets != nil && !slices.ContainsFunc(s.targets, func(prefix netip.Prefix) bool { return prefix.Contains(a.Unmap()) }):
+		return p.at("sending.targets", "%v is in none of the targets: %s", a, listed(s.Targets))
 	case !slices.Contains(s.Protocols, r.Protocol):
 		return p.at("sending.protocols", "protocol %s is not one of %s", r.Protocol, strings.Join(s.Protocols, ", "))
 	}

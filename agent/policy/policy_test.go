@@ -95,3 +95,26 @@ func TestFile(t *testing.T) {
 		t.Errorf("missing file: %v", err)
 	}
 }
+
+// TestEmptyAndZeroPermitNothing: a list without entries permits none, and 0 is no way to say
+// that there is no limit.
+func TestEmptyAndZeroPermitNothing(t *testing.T) {
+	p, err := parse([]byte("sending: {targets: []}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Admit(Request{Target: netip.MustParseAddr("192.0.2.1"), Protocol: "udp", BitsPerSecond: 1, PacketsPerSecond: 1}); !errors.Is(err, ErrRefused) {
+		t.Errorf("sends to %v", err)
+	}
+	for text, want := range map[string]string{
+		"marking:\n  packets_per_second: 0": "line 2: marking.packets_per_second: must be greater than 0",
+		"marking: {every: 0}":               "line 1: marking.every: must be greater than 0",
+		"sending: {rate: 0}":                "line 1: sending.rate: must be greater than 0",
+		"prefixes: [x]":                     `line 1: prefixes: "x" is not a prefix`,
+		"decapsulation: maybe":              `line 1: "maybe" is not true or false`,
+	} {
+		if _, err := parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}

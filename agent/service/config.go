@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -157,6 +158,12 @@ func (c Config) complete() (Config, error) {
 	c.PathValidation = cmp.Or(c.PathValidation, validateAuto)
 	if !slices.Contains([]string{validateAuto, validateAddresses, validateOff}, c.PathValidation) {
 		return c, fmt.Errorf("%w: path_validation %q is none of auto, addresses and off", ErrConfig, c.PathValidation)
+	}
+	for _, key := range slices.Sorted(maps.Keys(c.Labels)) {
+		if !session.ValidLabel(key, c.Labels[key]) {
+			return c, fmt.Errorf("%w: label %.70q: use letters, digits and inner ._/- in key and value, at most 63 each; repeat --label for several labels",
+				ErrConfig, key+"="+c.Labels[key])
+		}
 	}
 	if err := checkOML(c.OML); err != nil {
 		return c, err

@@ -81,3 +81,15 @@ func TestCaptureUnderAPolicy(t *testing.T) {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }
+
+// TestLabelsAreChecked: a label that no server would take is refused at once.
+func TestLabelsAreChecked(t *testing.T) {
+	for _, labels := range []map[string]string{{"role": "edge,team=x"}, {"bad key": "v"}, {"": "x"}} {
+		if _, err := (Config{Labels: labels}).complete(); !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "repeat --label") {
+			t.Errorf("%v: %v", labels, err)
+		}
+	}
+	if _, err := (Config{Labels: map[string]string{"site": "a", "edge": ""}}).complete(); err != nil {
+		t.Error(err)
+	}
+}

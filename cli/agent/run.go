@@ -19,7 +19,7 @@ type runCmd struct {
 	Token     string            `help:"Join token, needed once. Prefer $$PILLION_JOIN_TOKEN or --token-file: other users can see command lines." env:"PILLION_JOIN_TOKEN" placeholder:"T"`
 	TokenFile string            `help:"File that contains the join token." placeholder:"FILE"`
 	Name      string            `help:"Name of this agent; default: the host name." placeholder:"NAME"`
-	Label     map[string]string `help:"Labels by which sessions select agents." placeholder:"KEY=VALUE"`
+	Label     map[string]string `help:"Label that this host claims; sessions select it by the label once an operator has approved it. Repeatable." placeholder:"KEY=VALUE"`
 	Data      string            `help:"Directory of the identity and the spool; default: ${folder}." placeholder:"DIR"`
 	Spool     quantity.Size     `help:"Maximum size of the spool, such as 512MiB; default: 1GiB." placeholder:"SIZE"`
 	Interval  time.Duration     `help:"Interval at which host load and clock are sampled; default: 10s." placeholder:"TIME"`

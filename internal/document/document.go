@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
 	"time"
 
@@ -69,11 +70,48 @@ func locate(err error, text []byte) error {
 	case !errors.As(err, &located):
 		return &Error{0, err}
 	}
-	e := &Error{Cause: errors.New(strings.Join(strings.Fields(located.GetMessage()), " "))}
+	e := &Error{Cause: errors.New(explain(err, located))}
 	if token := located.GetToken(); token != nil && token.Position != nil {
 		e.Line = token.Position.Line
 	}
 	return e
+}
+
+// explain says what is wrong in the words of the document, not of Go.
+func explain(err error, located yaml.Error) string {
+	var wrong *yaml.TypeError
+	var large *yaml.OverflowError
+	var node *yaml.UnexpectedNodeTypeError
+	switch {
+	case errors.As(err, &wrong) && wrong.Token != nil:
+		return fmt.Sprintf("%.70q is not %s", wrong.Token.Value, kindOf(wrong.DstType))
+	case errors.As(err, &node):
+		return nodeNames.Replace(fmt.Sprintf("a %s in place of a %s", node.Actual.YAMLName(), node.Expected.YAMLName()))
+	case errors.As(err, &large):
+		return fmt.Sprintf("%.70s is out of range", large.SrcNum)
+	}
+	return strings.Join(strings.Fields(located.GetMessage()), " ")
+}
+
+// nodeNames are the words for YAML's nodes that people use.
+var nodeNames = strings.NewReplacer("sequence", "list", "mapping", "map", "a int", "a number", "a float", "a number")
+
+func kindOf(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Pointer:
+		return kindOf(t.Elem())
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return "a whole number"
+	case reflect.Float32, reflect.Float64:
+		return "a number"
+	case reflect.Slice, reflect.Array:
+		return "a list"
+	case reflect.Map, reflect.Struct:
+		return "a map"
+	}
+	return "text"
 }
 
 // Text is the body of UnmarshalYAML for a type that reads itself from text: its errors

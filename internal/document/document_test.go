@@ -90,3 +90,22 @@ func TestDurations(t *testing.T) {
 		}
 	}
 }
+
+// TestWrongTypes: what is wrong is said in the words of the document.
+func TestWrongTypes(t *testing.T) {
+	for text, want := range map[string]string{
+		"flag: maybe": `line 1: "maybe" is not true or false`, "\nlist: 7": "line 2: a number in place of a list",
+		"small: 300": "line 1: 300 is out of range", "small: x": `line 1: "x" is not a whole number`, "more: [1]": "a list in place of a map",
+	} {
+		var into struct {
+			Flag  bool
+			List  []string
+			Small uint8
+			More  struct{ X int }
+		}
+		_, err := Decode([]byte(text), &into)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "Go ") {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+}

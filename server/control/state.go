@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"net/netip"
 	"reflect"
@@ -103,11 +104,8 @@ func readState(name string, text []byte) (session.State, error) {
 		return s, fmt.Errorf("%w: %d labels, %d interfaces", errState, len(s.Labels), len(s.Interfaces))
 	}
 	s.Spool.DiskError = clip(s.Spool.DiskError)
-	for key, value := range s.Labels {
-		if !session.ValidLabel(key, value) {
-			return s, fmt.Errorf("%w: label %.70q", errState, key+"="+value)
-		}
-	}
+	// Nobody can approve them, and the rest of the report counts.
+	maps.DeleteFunc(s.Labels, func(key, value string) bool { return !session.ValidLabel(key, value) })
 	for _, i := range s.Interfaces {
 		if len(i.Name) > textMax || len(i.Addresses) > addressesMax {
 			return s, fmt.Errorf("%w: interface %.70q with %d addresses", errState, i.Name, len(i.Addresses))
