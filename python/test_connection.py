@@ -33,7 +33,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def answer(self):
         length = int(self.headers.get("Content-Length") or 0)
         self.server.asked.append((self.path, self.headers.get("Authorization"), self.rfile.read(length)))
-        status, body, headers = self.server.answers.get(self.path.split("?")[0], (404, b'{"message":"no such stream"}', {}))
+        path, _, query = self.path.partition("?")
+        named = "%s?%s" % (path, query.split("&")[0])  # of a certain stream
+        status, body, headers = self.server.answers.get(named) or self.server.answers.get(path, (404, b'{"message":"no such stream"}', {}))
         self.send_response(status)
         for pair in headers.items():
             self.send_header(*pair)
@@ -172,12 +174,29 @@ class Server(unittest.TestCase):
         with self.assertRaisesRegex(LookupError, "no such stream"):
             pillion.hops()
 
+    def experiment_rows(self):
+        return {"experiment": pa.array(["e"] * 5), "hash": pa.array(["h"] * 5), "block": pa.array([0, 0, 1, 1, 1]), "position": pa.array([0, 1, 0, 1, 1]),
+                "factor_mark_by": pa.array(["none", "both", "both", "none", "none"]), "measure_rate": pa.array([100.0, 95.0, 96.0, 101.0, 101.0])}  # fmt: skip
+
     def test_an_experiment(self):
+        """By the stream's name; a run that was reported twice counts once."""
         os.environ.update(PILLION_TOKEN="t10", PILLION_CA=self.ca)
-        rows = {"experiment": pa.array(["e"] * 4), "hash": pa.array(["h"] * 4), "block": pa.array([0, 0, 1, 1]), "position": pa.array([0, 1, 0, 1]),
-                "factor_mark": pa.array(["none", "both", "both", "none"]), "measure_rate": pa.array([100.0, 95.0, 96.0, 101.0])}  # fmt: skip
-        self.http.answers["/export"] = (200, arrow(rows), {})
-        x = pillion.experiment("e", server=self.address, response={"log_ratio": "rate", "to": {"mark": "none"}})
+        self.http.answers["/export?stream=experiment_runs"] = (200, arrow(self.experiment_rows()), {})
+        x = pillion.experiment("e", server=self.address, response={"log_ratio": "rate", "to": {"mark_by": "none"}})
+        self.assertAlmostEqual(x.effects()["ratio"][0], (0.95 * 96 / 101) ** 0.5)
+        self.assertEqual(len(x.runs), 4)
+
+    def test_an_experiment_with_its_file(self):
+        """The newest file that fits the rows says what the effects refer to, and the names."""
+        os.environ.update(PILLION_TOKEN="t11", PILLION_CA=self.ca)
+        file = "experiment: e\ndescription: Why?\nfactors: {mark-by: [none, both]}\nmeasures: {rate: {field: r, unit: 1/s}}\n"
+        file += "response: {log_ratio: rate, to: {mark-by: none}}\ntargets: [{where: mark-by=both, within: 50%}]\nstop: {half_width: 2%}\n"
+        notes = {"time": pa.array([1, 2, 3], pa.timestamp("ns", "UTC")), "value": pa.array([file, "factors: {other: [a]}\nmeasures: {rate: {}}", "["])}
+        self.http.answers["/export?stream=experiment_runs"] = (200, arrow(self.experiment_rows()), {})
+        self.http.answers["/export?stream=oml_metadata"] = (200, arrow(notes), {})
+        x = pillion.experiment("e", server=self.address)
+        self.assertEqual((x.design.question, x.source, list(x.design.factors)), ("Why?", file, ["mark-by"]))
+        self.assertEqual(x.design.targets[0].within, 0.5)
         self.assertAlmostEqual(x.effects()["ratio"][0], (0.95 * 96 / 101) ** 0.5)
         self.assertTrue(any("where.experiment=e" in asked[0] for asked in self.http.asked))
 

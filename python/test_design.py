@@ -8,9 +8,12 @@ import random
 import tempfile
 import unittest
 
+import pandas as pd
+
 from pillion.analysis.design import DesignError, parse_where, read_design
 from pillion.analysis.journal import read_journal
 from pillion.analysis.simulate import simulate
+from pillion.analysis.source import parse_source
 
 DESIGN = {
     "experiment": "overhead", "description": "What does it cost?", "hash": "h1", "seed": 11,
@@ -124,6 +127,37 @@ class Journal(unittest.TestCase):
                     read(bytes(text))
                 except DesignError:
                     pass
+
+
+class Source(unittest.TestCase):
+    TEXT = """experiment: e
+factors: {mark: [none, both], every: [1, 10]}
+measures: {rate: {field: r, unit: 1/s}}
+response: {log_ratio: rate, to: {mark: none}}
+targets: [{where: mark=both every=1, within: 2%}]
+stop: {half_width: 2%, pilot: 12}
+"""
+    ROWS = pd.DataFrame({"factor_mark": ["none", "both"], "factor_every": ["1", "10"], "measure_rate": [1.0, 2.0]})
+
+    def test_reads_a_file(self):
+        design = parse_source(self.TEXT, self.ROWS, "h")
+        self.assertEqual((design.hash, design.targets[0].within, design.cells[1]), ("h", 0.02, {"mark": "both", "every": "10"}))
+        for wrong in (self.TEXT.replace("both,", "x,").replace("both]", "x]"), self.TEXT.replace("every:", "often:", 1), "", "[]"):
+            with self.assertRaises(DesignError):
+                parse_source(wrong, self.ROWS, "h")
+
+    def test_fuzz(self):
+        chance = random.Random(5)
+        values = ["[", "{", "]", "2026-01-01", "null", "- ", ": ", "&a ", "*a", "1e999", ".nan", "!!python/name:os.system", "\n", "? [x]", "\x00"]
+        for _ in range(600):
+            text = self.TEXT
+            for _ in range(chance.randint(1, 3)):
+                at = chance.randrange(len(text))
+                text = text[:at] + chance.choice(values) + text[at + chance.randint(0, 8) :]
+            try:
+                parse_source(text, self.ROWS, "h")
+            except DesignError:
+                pass
 
 
 class Simulation(unittest.TestCase):

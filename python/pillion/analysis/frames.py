@@ -20,6 +20,11 @@ SOURCES = {"null": "null_arm", "machine_load": "load", "machine_steal": "steal",
 RUN_KEYS = ("run", "block", "position", "null", "attempt")
 
 
+def column(kind, name):
+    """The column of a factor or measure in a stream, whose names have no hyphens."""
+    return kind + name.replace("-", "_")
+
+
 def _refuse_names(design):
     taken = [name for name in (*design.factors, *design.measures) if name in RUN_COLUMNS]
     if taken:
@@ -129,11 +134,12 @@ def derive_response(response, measures, factors):
 def derive_design(rows, response, hash_):
     """What rows say of their design: levels in the order in which they appear, base first."""
     factors, to = {}, response.get("to") or {}
-    for column in rows:
-        # Streams have a column for each factor of any experiment; those of others are empty.
-        if column.startswith(FACTOR) and rows[column].notna().any() and (rows[column] != "").any():
-            name = column[len(FACTOR) :]
-            levels = sorted(dict.fromkeys(level(v) for v in rows[column] if v is not None and v != ""), key=_natural)
+    for its in rows:
+        # A stream of several experiments has a column for each of their factors; those of
+        # others are empty.
+        if its.startswith(FACTOR) and rows[its].notna().any() and (rows[its] != "").any():
+            name = its[len(FACTOR) :]
+            levels = sorted(dict.fromkeys(level(v) for v in rows[its] if v is not None and v != ""), key=_natural)
             if name in to and level(to[name]) in levels:
                 levels.insert(0, levels.pop(levels.index(level(to[name]))))
             factors[name] = tuple(levels)
@@ -162,6 +168,8 @@ def _natural(text):
 def from_stream(rows, intervals, design):
     """Tables of the runs and intervals in rows of streams."""
     _refuse_names(design)
+    # A runner that was stopped may have reported a run twice.
+    rows = rows.drop_duplicates([c for c in ("block", "position", "attempt", "started", "kept") if c in rows], keep="last")
     table = pd.DataFrame({"run": range(len(rows))})
     source = dict(SOURCES)
     blank = {"null": False, "attempt": 1, "valid": True, "kept": True, "why": "", "machine_load": np.nan,
@@ -169,17 +177,19 @@ def from_stream(rows, intervals, design):
     if "started" not in rows and "time" in rows:
         source["started"] = "time"
     for name in RUN_COLUMNS:
-        column = source.get(name, name)
-        if column in rows:
-            table[name] = rows[column].to_numpy()
+        its = source.get(name, name)
+        if its in rows:
+            table[name] = rows[its].to_numpy()
         elif name in blank:
             table[name] = blank[name]
         elif name not in ("run", "run_order"):
-            raise DesignError("read rows: no column %s: not rows of %s" % (column, RUN_STREAM))
+            raise DesignError("read rows: no column %s: not rows of %s" % (its, RUN_STREAM))
     for name in design.factors:
-        table[name] = [level(v) for v in rows[FACTOR + name]]
+        if column(FACTOR, name) not in rows:
+            raise DesignError("read rows: no column %s of the factor %s" % (column(FACTOR, name), name))
+        table[name] = [level(v) for v in rows[column(FACTOR, name)]]
     for name in design.measures:
-        table[name] = rows[MEASURE + name].to_numpy() if MEASURE + name in rows else np.nan
+        table[name] = rows[column(MEASURE, name)].to_numpy() if column(MEASURE, name) in rows else np.nan
     finished = _finish(table, design)
     if intervals is None or intervals.empty:
         return finished, pd.DataFrame()

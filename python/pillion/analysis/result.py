@@ -8,6 +8,7 @@ import pandas as pd
 from pillion.analysis import checks, effects, frames, model, plots, verdicts
 from pillion.analysis.design import Design, DesignError, Measure, fits, read_design
 from pillion.analysis.journal import read_journal
+from pillion.analysis.source import design_of, read_sources
 
 DESIGN_FILE, JOURNAL_FILE, SOURCE_FILE = "experiment.json", "journal.jsonl", "experiment.yaml"
 
@@ -17,12 +18,13 @@ def experiment(source, server=None, design=None, response=None, run=None):
 
     source is the folder that `pillion experiment run` wrote, a Parquet file that `pillion
     export experiment_runs` wrote, or an experiment's name on a server. server is as for
-    connect; without it the name is asked of the configured one. Rows do not carry the whole
-    design: design is the experiment.json beside them, or response says what the effects
-    refer to, as in the experiment file: {"log_ratio": "rate", "to": {"mark": "none"}}.
+    connect; without it the name is asked of the configured one. A server also has the
+    experiment file. Rows of a file do not carry the design: design is the experiment.json
+    beside them, or response says what the effects refer to, as in the experiment file:
+    {"log_ratio": "rate", "to": {"mark": "none"}}.
     run is the hash of the design, where a name has several; the newest by default.
     """
-    text = os.fspath(source)
+    text, sources = os.fspath(source), []
     if server is None and os.path.isdir(text):
         return read_folder(text)
     if design is not None and os.path.exists(design):
@@ -36,8 +38,10 @@ def experiment(source, server=None, design=None, response=None, run=None):
     else:
         from pillion.analysis.connection import connect
 
-        rows, intervals = frames.read_server(connect(server), text)
-    return from_rows(rows, intervals, design=design, response=response, run=run)
+        client = connect(server)
+        rows, intervals = frames.read_server(client, text)
+        sources = read_sources(client, text)
+    return from_rows(rows, intervals, design=design, response=response, run=run, sources=sources)
 
 
 def read_folder(folder):
@@ -67,15 +71,18 @@ def read_folder(folder):
     return Experiment(design, rows, intervals, notes=notes, source=source)
 
 
-def from_rows(rows, intervals=None, design=None, response=None, run=None):
-    """The experiment in rows of the stream experiment_runs."""
+def from_rows(rows, intervals=None, design=None, response=None, run=None, sources=()):
+    """The experiment in rows of the stream experiment_runs; sources are files that may be its own."""
     rows, hash_ = frames.one_design(rows, run or (design.hash if isinstance(design, Design) else None))
+    text = ""
     if not isinstance(design, Design):
+        design, text = design_of(sources, rows, hash_)
+    if design is None:
         design = frames.derive_design(rows, response or {}, hash_)
     elif response:
         design = dataclasses.replace(design, **frames.derive_response(response, design.measures, design.factors))
     table, detail = frames.from_stream(rows, intervals, design)
-    return Experiment(design, table, detail)
+    return Experiment(design, table, detail, source=text)
 
 
 class Experiment:
