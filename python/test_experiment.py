@@ -108,6 +108,18 @@ class Truth(unittest.TestCase):
         self.assertTrue(row["low"] < 1 < row["high"])
         self.assertEqual(row["verdict"], "undecided")
 
+    def test_a_measure_without_a_logarithm_is_undecided(self):
+        x = self.experiment(blocks=4, targets=[{"where": "mark=both", "at_most": 2}])
+        row = result.Experiment(x.design, x.runs.assign(rate=0.0)).verdicts().iloc[0]
+        self.assertEqual(row["verdict"], "undecided")
+        self.assertIn("cannot be judged", row["sentence"])
+
+    def test_values_without_a_base_are_judged_as_they_are(self):
+        x = self.experiment(blocks=20, response={"value": "rate"}, targets=[{"where": "mark=both load=tcp6", "at_most": 600}], seed=4)
+        row = x.verdicts().iloc[0]
+        self.assertEqual(row["verdict"], "met")
+        self.assertIn("packets/s [", row["sentence"])
+
     def test_equivalence(self):
         x = self.experiment(blocks=24, seed=10)
         table = x.equivalence(0.02, "mark").set_index("mark")

@@ -201,6 +201,11 @@ def tost_of(values, low, high, confidence=0.95):
     return float(stats.tost(np.asarray(values, dtype=float), low=low, high=high, confidence=confidence)["p"])
 
 
+def margin(within, is_ratio):
+    """The range of effects that do not matter; of ratios it is symmetric in the logarithm."""
+    return (1 / (1 + within), 1 + within) if is_ratio else (-within, within)
+
+
 def equivalence(x, within, term=None, measure=None, confidence=0.95):
     if not within > 0:
         raise ValueError("equivalence within %r: give a distance above zero" % (within,))
@@ -210,7 +215,8 @@ def equivalence(x, within, term=None, measure=None, confidence=0.95):
         raise ValueError("equivalence within %r: of a ratio, give a share below 1, such as 0.02" % (within,))
     measure = measure_of(x, measure)
     names, groups = grouped(x, term, measure)
-    bounds = (np.log1p(-within), np.log1p(within)) if x.design.is_log else (-within, within)
+    bounds = margin(within, x.design.is_log)
+    bounds = np.log(bounds) if x.design.is_log else bounds
     back, estimate, rows = np.exp if x.design.is_log else (lambda v: v), estimate_name(x.design), []
     for key, values in groups.items():
         # Two one-sided tests at 5 % are the 90 % interval within the bounds.

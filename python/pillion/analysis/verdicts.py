@@ -12,27 +12,19 @@ from pillion.analysis.design import fits
 MET, MISSED, UNDECIDED = "met", "missed", "undecided"
 
 
-def decide(low, high, target, p=None, confidence=0.95):
+def decide(low, high, bound):
     """The verdict of an interval.
 
-    Within a distance of no effect, met is a matter of the equivalence test: that an
-    interval contains no effect shows nothing.
+    Within a distance of no effect the interval is that of two one-sided tests, so that met
+    is their result: that an interval contains no effect shows nothing.
     """
     if np.isnan(low) or np.isnan(high):
         return UNDECIDED
-    if target.within is not None:
-        if p is not None and p < 1 - confidence:
-            return MET
-        return MISSED if _outside(low, high, target) else UNDECIDED
-    if target.at_least is not None and high < target.at_least or target.at_most is not None and low > target.at_most:
-        return MISSED
-    if (target.at_least is None or low >= target.at_least) and (target.at_most is None or high <= target.at_most):
+    if low >= bound.low and high <= bound.high:
         return MET
+    if high < bound.low or low > bound.high:
+        return MISSED
     return UNDECIDED
-
-
-def _outside(low, high, target):
-    return low > target.high or high < target.low
 
 
 def number(value):
@@ -49,25 +41,26 @@ def _selected(x, where, measure):
 
 
 class _Bound:
-    """A target with the bounds of its distance on the scale of the effect."""
+    """A target as a range of effects that meet it."""
 
     def __init__(self, target, is_ratio):
-        self.at_least, self.at_most, self.within = target.at_least, target.at_most, target.within
+        self.at_least, self.at_most, self.within, self.is_ratio = target.at_least, target.at_most, target.within, is_ratio
         if self.within is not None:
-            middle = 1.0 if is_ratio else 0.0
-            self.low, self.high = middle - self.within, middle + self.within
+            self.low, self.high = effects.margin(self.within, is_ratio)
+        else:
+            self.low = -np.inf if self.at_least is None else self.at_least
+            self.high = np.inf if self.at_most is None else self.at_most
 
-    def label(self, is_ratio):
+    @property
+    def label(self):
         if self.within is not None:
-            return "within %s of no effect" % ("%g %%" % (100 * self.within) if is_ratio else "%g" % self.within)
+            return "within %s of no effect" % ("%g\u00a0%%" % (100 * self.within) if self.is_ratio else "%g" % self.within)
         parts = ["at least %g" % self.at_least] if self.at_least is not None else []
         parts += ["at most %g" % self.at_most] if self.at_most is not None else []
         return " and ".join(parts)
 
 
-def _reason(verdict, bound, low, high, n):
-    if n < 2:
-        return "too few blocks"
+def _reason(verdict, bound):
     if verdict == UNDECIDED:
         return "the interval contains the bound; more blocks would narrow it"
     if bound.within is not None:
@@ -86,33 +79,38 @@ def _plain(x):
 
 
 def verdicts(x, confidence=0.95, simultaneous=False):
-    targets, rows, all_of, column = x.design.targets, [], x, effects.estimate_name(x.design)
+    targets = x.design.targets
     level = 1 - (1 - confidence) / len(targets) if simultaneous and targets else confidence
-    for target in targets:
-        x = _plain(all_of) if target.of == "mean" else all_of
-        is_ratio, estimate = x.design.response == "log_ratio", effects.estimate_name(x.design)
-        back = np.exp if x.design.is_log else (lambda v: v)
-        base = " ".join("%s=%s" % pair for pair in x.design.to.items())
+    column = effects.estimate_name(x.design)
+    columns = ["where", "measure", "target", "n", column, "low", "high", "confidence", "verdict", "sentence"]
+    return pd.DataFrame([_judge(_plain(x) if t.of == "mean" else x, t, level, column) for t in targets], columns=columns)
+
+
+def _judge(x, target, level, column):
+    """One target as a row, whose estimate is in that column."""
+    bound, estimate = _Bound(target, x.design.is_log), effects.estimate_name(x.design)
+    row = {"where": target.label, "measure": target.measure, "target": bound.label, "n": 0, column: np.nan, "low": np.nan, "high": np.nan}
+    # Two one-sided tests at 5 % are one interval of 90 %.
+    row["confidence"] = level if target.within is None else 2 * level - 1
+    start = "%s: %%s; target %s: %%s, %%s." % (target.label.replace("%", "%%"), bound.label.replace("%", "%%"))
+    try:
         values = _selected(x, target.where, target.measure)
-        bound = _Bound(target, is_ratio)
-        # A distance is decided by two one-sided tests, each at its level: a narrower interval.
-        mean, low, high = (back(v) for v in effects.t_interval(values, level))
-        p = None
-        if target.within is not None and len(values) > 1:
-            edges = (np.log(bound.low), np.log(bound.high)) if is_ratio else (bound.low, bound.high)
-            p = effects.tost_of(values, *edges, level)
-        verdict = decide(low, high, bound, p, level)
-        what = target.measure + (" against " + base if base else "")
-        sentence = "%s: %s %s %s [%s, %s] at %.4g\u00a0%% over %d blocks; target %s: %s, %s." % (
-            target.label, what, estimate, number(mean), number(low), number(high), 100 * level, len(values),
-            bound.label(is_ratio), verdict, _reason(verdict, bound, low, high, len(values)),
-        )  # fmt: skip
-        if len(values) == 0:
-            sentence = "%s: no complete block has been measured; target %s: %s." % (target.label, bound.label(is_ratio), verdict)
-        rows.append({"where": target.label, "measure": target.measure, "target": bound.label(is_ratio), "n": len(values),
-                     column: mean, "low": low, "high": high, "p": np.nan if p is None else p, "verdict": verdict,
-                     "sentence": sentence})  # fmt: skip
-    return pd.DataFrame(rows, columns=["where", "measure", "target", "n", column, "low", "high", "p", "verdict", "sentence"])
+    except ValueError as error:  # such as a measure of zero, of which there is no ratio
+        return {**row, "verdict": UNDECIDED, "sentence": start % ("cannot be judged", UNDECIDED, str(error))}
+    if values.empty:
+        return {**row, "verdict": UNDECIDED, "sentence": start % ("no block is complete yet", UNDECIDED, "nothing was measured")}
+    back = np.exp if x.design.is_log else (lambda v: v)
+    row["n"] = len(values)
+    row[column], row["low"], row["high"] = (back(v) for v in effects.t_interval(values, row["confidence"]))
+    row["verdict"] = decide(row["low"], row["high"], bound)
+    base = " ".join("%s=%s" % pair for pair in x.design.to.items())
+    unit = x.design.measures[target.measure].unit if estimate != "ratio" else ""
+    found = "%s%s, %s %s%s [%s, %s] at %.4g\u00a0%% over %d blocks" % (
+        target.measure, " against " + base if base else "", estimate, number(row[column]), " " + unit if unit else "", number(row["low"]),
+        number(row["high"]), 100 * row["confidence"], len(values),
+    )  # fmt: skip
+    reason = "too few blocks" if len(values) < 2 else _reason(row["verdict"], bound)
+    return {**row, "sentence": start % (found, row["verdict"], reason)}
 
 
 def precision(x, confidence=0.95):
