@@ -36,7 +36,7 @@ class Truth(unittest.TestCase):
         base = runs[(runs["mark"] == "none") & ~runs["null"]].groupby("block")["rate"].mean().mean()
         self.assertAlmostEqual(table["ratio"][0], base, places=6)
         self.assertEqual(list(table["verdict"]), ["met", "missed", "met"])
-        self.assertIn("rate mean", table["sentence"][0])
+        self.assertIn("rate, mean", table["sentence"][0])
 
     def test_runs_and_what_was_left_out(self):
         x = self.experiment(blocks=20, invalid=0.1, seed=4)

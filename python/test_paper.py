@@ -88,7 +88,7 @@ class Paper(unittest.TestCase):
             x = pillion.experiment(folder)
         for analysis, arguments, columns in [
             ("means", {"over": ["size"]}, ["mark", "n", "mean", "sd", "low", "high", "median", "p05", "p25", "p75", "p95", "min", "max"]),
-            ("effects", {"term": "mark"}, ["mark", "n", "ratio", "low", "high", "bca_low", "bca_high", "percent"]),
+            ("effects", {"term": "mark", "where": "size=56"}, ["mark", "n", "ratio", "low", "high", "bca_low", "bca_high", "percent"]),
             ("variation", {}, ["term", "share"]),
             ("anova", {"by": "marginal"}, ["term", "df", "ss", "ms", "f", "p"]),
             ("permanova", {"permutations": 19}, ["term", "df", "ss", "r2", "f", "p"]),

@@ -46,6 +46,11 @@ def p_text(p):
     return "p < 0.001" if p < 0.001 else "p = %.3f" % p
 
 
+def p_short(p):
+    """A p value for a column of such; nothing where there is none."""
+    return "" if pd.isna(p) else p_text(p)[2:].replace("= ", "")
+
+
 def _exclusions(x):
     out, total = x.excluded, len(x.runs) + len(x.excluded)
     invalid = out[out["kept"]]

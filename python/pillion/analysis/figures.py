@@ -97,7 +97,7 @@ def histogram(groups, label="", bins=None, legend_title=None):
 
 
 @theme.themed
-def violin(groups, label=""):
+def violin(groups, label="", place_label=""):
     """Densities with quartiles and median; the values themselves where they are few."""
     groups = _groups(groups)
     figure, axes = blank()
@@ -113,12 +113,12 @@ def violin(groups, label=""):
         low, middle, high = np.percentile(values, [25, 50, 75])
         axes.vlines(i, low, high, color=theme.INK, linewidth=3)
         axes.plot([i], [middle], marker="o", color=theme.PAPER, markeredgecolor=theme.INK, markersize=5)
-    _categories(axes, names, label)
+    _categories(axes, names, label, place_label)
     return figure
 
 
 @theme.themed
-def box(groups, label=""):
+def box(groups, label="", place_label=""):
     """Boxes of the quartiles, whiskers to the last value within 1.5 times their distance, and the rest."""
     groups = _groups(groups)
     figure, axes = blank()
@@ -130,7 +130,7 @@ def box(groups, label=""):
         drawn["fliers"][i].set(marker=theme.marker(i), markersize=3, markeredgecolor=theme.colour(i), markerfacecolor="none")
         for part in (*drawn["whiskers"][2 * i : 2 * i + 2], *drawn["caps"][2 * i : 2 * i + 2]):
             part.set(color=theme.colour(i))
-    _categories(axes, names, label)
+    _categories(axes, names, label, place_label)
     return figure
 
 
@@ -138,9 +138,9 @@ def _rgb(text):
     return tuple(int(text[i : i + 2], 16) / 255 for i in (1, 3, 5))
 
 
-def _categories(axes, names, label):
+def _categories(axes, names, label, place_label):
     axes.set_xticks(range(len(names)), names)
-    axes.set(ylabel=label, xlim=(-0.6, len(names) - 0.4))
+    axes.set(xlabel=place_label, ylabel=label, xlim=(-0.6, len(names) - 0.4))
     axes.grid(visible=False, axis="x")
     _tilt(axes, names)
 

@@ -20,6 +20,14 @@ class Plots:
             raise KeyError("no factor %r; there are %s" % (name, ", ".join(self._x.design.factors)))
         return name
 
+    def _compared(self, x, name, at=0):
+        """A factor of which effects have several levels: of the base's own there may be one."""
+        if name is not None:
+            return self._factor(name)
+        left = {n: len(levels) - (n in x.design.to) for n, levels in x.design.factors.items() if len(levels) > 1}
+        several = [n for n, count in left.items() if count > 1] or list(left) or list(x.design.factors)
+        return several[at] if at < len(several) else None
+
     def _label(self, measure):
         return self._x.design.measures[effects.measure_of(self._x, measure)].label
 
@@ -30,7 +38,7 @@ class Plots:
         that were measured under other levels too would show those.
         """
         x = self._x.where(where) if where else self._x
-        by, measure = self._factor(by), effects.measure_of(x, measure)
+        by, measure = self._compared(x, by), effects.measure_of(x, measure)
         if value not in ("response", "measure"):
             raise ValueError("value %r: use response or measure" % value)
         if value == "measure" or not x.design.to:
@@ -72,9 +80,14 @@ class Plots:
 
     def interaction(self, by=None, line=None, measure=None, where=None, confidence=0.95):
         """Means joined by lines: where they are not parallel, factors interact."""
-        if len(self._x.design.crossed()) < 2 and line is None:
+        crossed = self._x.design.crossed()
+        if len(crossed) < 2 and line is None:
             raise ValueError("interaction: there are not two factors with two levels")
-        return self._series(by, line or self._factor(None, 1), measure, where, confidence, joined=True)
+        if by is None and line is None:
+            # Of the first two the one with more levels is the axis: few lines are easier to read.
+            by, line = sorted(crossed[:2], key=lambda name: -len(self._x.design.factors[name]))
+        line = line or next(name for name in crossed if name != by)
+        return self._series(by, line, measure, where, confidence, joined=True)
 
     def _series(self, by, line, measure, where, confidence, joined):
         x = self._x.where(where) if where else self._x
@@ -94,10 +107,15 @@ class Plots:
     def heat_map(self, rows=None, columns=None, measure=None, where=None, value="effect"):
         """Effects, or means with value="mean", by two factors."""
         x = self._x.where(where) if where else self._x
-        rows, columns = self._factor(rows), columns or self._factor(None, 1)
+        of_effects = value == "effect" and bool(x.design.to)
+        choose = (lambda name, at: self._compared(x, name, at)) if of_effects else self._factor
+        if rows is None and columns is None:
+            rows, columns = choose(None, 0), choose(None, 1)
+        rows = choose(rows, 0)
+        columns = columns or next((n for n in x.design.crossed() if n != rows), None)
         if columns is None or rows == columns:
             raise ValueError("heat map: name two factors")
-        if value == "effect" and x.design.to:
+        if of_effects:
             table = effects.effects(x, "%s:%s" % (rows, columns), measure, resamples=0)
             name = table.attrs["estimate"]
             label = "%s, %s to the base" % (effects.measure_of(x, measure), name)
@@ -124,11 +142,11 @@ class Plots:
 
     def violin(self, by=None, measure=None, where=None, value="response"):
         """Densities of runs, by level."""
-        return figures.violin(*self._grouped(by, measure, where, value)[:2])
+        return figures.violin(*self._grouped(by, measure, where, value))
 
     def box(self, by=None, measure=None, where=None, value="response"):
         """Quartiles of runs, by level."""
-        return figures.box(*self._grouped(by, measure, where, value)[:2])
+        return figures.box(*self._grouped(by, measure, where, value))
 
     def _scale(self, measure, what):
         measure = effects.measure_of(self._x, measure)

@@ -71,8 +71,9 @@ def colour(i):
 
 
 def marker(i):
-    return MARKERS[i % len(MARKERS)]
+    """Beyond the palette a colour comes again, with another marker and line."""
+    return MARKERS[(i + i // len(COLOURS)) % len(MARKERS)]
 
 
 def line(i):
-    return LINES[i % len(LINES)]
+    return LINES[(i + i // len(COLOURS)) % len(LINES)]

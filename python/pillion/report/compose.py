@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from pillion.analysis import effects, verdicts
-from pillion.analysis.checks import p_text
+from pillion.analysis.checks import p_short
 from pillion.report import vector
 from pillion.report.document import Code, Figure, Report, Section, Table, Text, Verdict
 
@@ -22,11 +22,6 @@ def number(value, form="%.4g"):
 
 def interval(low, high, form="%.4g"):
     return "" if np.isnan(low) or np.isnan(high) else "%s to %s" % (form % low, form % high)
-
-
-def p_short(p):
-    """A p value for a column of such; nothing where there is none."""
-    return "" if pd.isna(p) else p_text(p)[2:].replace("= ", "")
 
 
 class _Composer:
@@ -56,9 +51,8 @@ class _Composer:
         if len(table) > 1:
             together = x.verdicts(simultaneous=True)
             moved = [a.where for a, b in zip(table.itertuples(), together.itertuples()) if a.verdict != b.verdict]
-            text = "Each interval holds alone at 95 %%; of %d, one in twenty may miss. " % len(table)
-            text += ("Widened so that all hold together (Bonferroni), these become undecided: %s." % "; ".join(moved) if moved
-                     else "Widened so that all hold together (Bonferroni), no verdict changes.")  # fmt: skip
+            text = "Each interval holds by itself: one in twenty misses. Widened so that all %d hold together (Bonferroni), " % len(table)
+            text += "these become undecided: %s." % "; ".join(moved) if moved else "no verdict changes."
             parts.append(Text(text, note=True))
         return Section("Verdicts", parts)
 
@@ -123,9 +117,9 @@ class _Composer:
         crossed = x.design.crossed()
         measure = x.design.measures[x.measure].label
         if len(crossed) > 1:
-            parts.append(self.figure("Interaction of %s and %s" % tuple(crossed[:2]), "Means of %s with 95 %% intervals by %s, one line for each %s. Lines that are not parallel are an interaction." % (measure, *crossed[:2]),
+            parts.append(self.figure("Interaction of %s and %s" % tuple(crossed[:2]), "Means of %s with 95 %% intervals. Lines that are not parallel are an interaction." % measure,
                                      lambda: plot.interaction()))  # fmt: skip
-            parts.append(self.figure("Effects by %s and %s" % tuple(crossed[:2]), "A cell for each pair of levels, with the effect written in it; paler is closer to no effect.",
+            parts.append(self.figure("Effects by two factors", "A cell for each pair of levels, with the effect written in it; paler is closer to no effect.",
                                      lambda: plot.heat_map()))  # fmt: skip
         else:
             parts.append(self.figure("Means", "Means of %s with 95 %% intervals." % measure, lambda: plot.means()))
@@ -228,7 +222,7 @@ def compose(experiment, published=()):
     if x.runs.empty:
         sections = [Section("Verdicts", [Text("No run counts yet.")]), make.design(), make.excluded()]
     else:
-        sections = [make.verdicts(), make.effects(), *published, make.checks(), make.distribution(), make.model(), make.means(),
-                    make.design(), make.excluded()]  # fmt: skip
+        sections = [make.verdicts(), make.effects(), *published[:1], make.checks(), make.distribution(), make.model(), make.means(),
+                    *published[1:], make.design(), make.excluded()]  # fmt: skip
     title = "Experiment %s" % (x.design.name or "without a name")
     return Report(title, x.design.question, facts, sections, x.design.name, x.design.hash)

@@ -5,6 +5,7 @@ import glob
 import io
 import os
 
+from pillion.analysis.checks import p_short
 from pillion.report.document import Section, Table, Text
 
 PAPERS = ("pezaros-2011", "hamilton-2012", "angrisani", "mehani-2011", "li-2015")
@@ -162,11 +163,11 @@ def _value(text):
 
 
 def same(published, ours):
-    """Whether two values are the same: numbers as numbers, other things as texts."""
+    """Whether two values are the same: numbers as numbers, other things as texts in any case."""
     try:
         return float(published) == float(ours)
     except (TypeError, ValueError):
-        return str(published) == str(ours)
+        return str(published).casefold() == str(ours).casefold()
 
 
 def matched(table, entry, result):
@@ -199,6 +200,8 @@ def matched(table, entry, result):
 def analysed(experiment, entry):
     """The table of ours that a published one is set beside."""
     analysis, arguments = entry.get("analysis", "means"), dict(entry.get("arguments") or {})
+    if analysis != "means" and "where" in arguments:
+        experiment = experiment.where(arguments.pop("where"))
     if analysis == "permanova":
         arguments.setdefault("measures", entry.get("measure") or experiment.measure)
     else:
@@ -234,24 +237,26 @@ def _beside(experiment, table):
     for entry in entries:
         for mine, found in zip(ours, matched(table, entry, analysed(experiment, entry))):
             mine.update(found or {})
+    # A chance is written as such: 1e-165 would claim to know it.
+    chances = {column for entry in entries for column, name in entry["columns"].items() if name in ("p", "p_permuted")}
     heads = []
     for column in columns:
         unit = unit_of(table, column) if column in compared or not entries else ""
         heads.append(column + (", %s" % unit if unit else "") + (" (paper)" if column in compared else ""))
     heads += ["%s (ours)" % column for column in compared]
     for row, mine in zip(rows, ours):
-        row += [text_of(float(mine[c])) if c in mine and _is_number(mine[c]) else text_of(mine.get(c)) if c in mine else "not measured" for c in compared]
+        row += [_ours_text(mine[c], c in chances) if c in mine else "not measured" for c in compared]
     numeric = {at[c] for c in compared} | set(range(len(columns), len(heads)))
     caption = "%s: %s (%s)" % (table["item"], table["title"], table["source"])
     return Table(caption, heads, rows, numeric), entries
 
 
-def _is_number(value):
+def _ours_text(value, is_chance):
     try:
-        float(value)
+        value = float(value)
     except (TypeError, ValueError):
-        return False
-    return True
+        return text_of(value)
+    return p_short(value) if is_chance else text_of(value)
 
 
 def sections(experiment, name, folder=None):
