@@ -206,6 +206,31 @@ class Formula(unittest.TestCase):
             with self.subTest(formula):
                 self.assertEqual(" ".join(term_name(t) for t in parse_formula(formula)[1]), want)
 
+    def test_any_text(self):
+        """Text is a formula or a ValueError, soon."""
+        random = np.random.default_rng(1)
+        parts = list("abc:+*/^()~- 019.`&é\n\0") + ["**", "C(", "log(", "`x y`", "(a + b)", "a*b*c"]
+        parsed = 0
+        for _ in range(4000):
+            text = "y ~ " * int(random.integers(2)) + "".join(random.choice(parts, random.integers(1, 14)))
+            try:
+                parse_formula(text)
+                parsed += 1
+            except ValueError:
+                pass
+        self.assertGreater(parsed, 20)
+        for text in (
+            "y ~ " + "(" * 100000,
+            "y ~ " + "(" * 400 + "a" + ")" * 400,
+            "y ~ " + "a+" * 5000,
+            "y ~ " + "*".join("abcdefghijklmnopqrs"),
+            "y ~ (a+b)^99999999999999999999",
+        ):
+            try:
+                parse_formula(text)
+            except ValueError:
+                pass
+
     def test_kinds_of_columns(self):
         """Integers, booleans and text are factors, floating-point numbers are covariates."""
         random = np.random.default_rng(1)

@@ -76,6 +76,7 @@ def main():
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "commit": subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip(),
         "cores": os.cpu_count(), "kernel": platform.release(), "python": platform.python_version(), "numpy": np.__version__,
+        "realtime": os.sched_getscheduler(0) != os.SCHED_OTHER,
         "load_begin": round(load, 2), "load_end": round(os.getloadavg()[0], 2),
         "rows": ROWS, "permutations": PERMUTATIONS, "rounds": flags.rounds, "bar_s": BAR_S,
         "bytes_of_a_matrix_of_distances": 8 * ROWS * ROWS, "cases": {},

@@ -10,10 +10,14 @@ Rogers, Symbolic description of factorial models for analysis of variance, Appli
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import dataclass
 
 TRANSFORMS = ("log", "log2", "log10", "sqrt")
+
+# What no model needs, and what would take forever.
+MOST_TOKENS, MOST_TERMS, MOST_BRACKETS = 500, 1000, 50
 
 _TOKEN = re.compile(r"\s*(?:(`[^`]+`)|([^\W\d][\w.]*)|(\d+)|(\*\*|[+*:/^()-]))")
 
@@ -84,7 +88,11 @@ class _Parser:
             else:
                 self.tokens.append(("^" if operator == "**" else operator, operator))
             at = found.end()
+            if len(self.tokens) > MOST_TOKENS:
+                raise ValueError(f"formula of more than {MOST_TOKENS} names and operators: too long")
         self.at = 0
+        if sum(kind == "(" for kind, _ in self.tokens) > MOST_BRACKETS:
+            raise ValueError(f"formula with more than {MOST_BRACKETS} brackets: too long")
 
     def fail(self):
         rest = self.tokens[self.at][1] if self.at < len(self.tokens) else "its end"
@@ -181,10 +189,14 @@ class _Parser:
 def _union(left, right):
     """Terms of both; a:b and b:a are one term."""
     seen = {}
-    for term in [*left, *right]:
+    for term in itertools.chain(left, right):
         seen.setdefault(frozenset(term), term)
+        if len(seen) > MOST_TERMS:
+            raise ValueError(
+                f"formula has more than {MOST_TERMS} terms: leave out high orders, as in (a + b + c)^2"
+            )
     return list(seen.values())
 
 
 def _cross(left, right):
-    return _union([], [tuple(dict.fromkeys(a + b)) for a in left for b in right])
+    return _union([], (tuple(dict.fromkeys(a + b)) for a in left for b in right))
