@@ -74,6 +74,12 @@ class Paper(unittest.TestCase):
         self.assertIsInstance(others.parts[0], Table)
         self.assertEqual(others.parts[0].rows, [["Table II", "Throughput", "needs oprofile"]])
 
+    def test_names_that_differ_only_in_case(self):
+        self.assertEqual(paper.closest("oml-O", ["oml-o", "oml-O", "OML-O"]), ["oml-O"])
+        self.assertEqual(paper.closest("Native", ["native", "delay"]), ["native"])
+        self.assertEqual(paper.closest(56, ["56.0", "512"]), ["56.0"])
+        self.assertEqual(paper.closest("x", []), [])
+
     def test_several_rows_of_ours_are_an_error(self):
         with tempfile.TemporaryDirectory() as folder:
             simulate(folder, {"mark": ["none", "delay"], "size": [56, 1400]}, name="s1", blocks=3)

@@ -170,6 +170,12 @@ def same(published, ours):
         return str(published).casefold() == str(ours).casefold()
 
 
+def closest(wanted, values):
+    """Those of the values that are the same; if some are so to the letter, only these."""
+    exact = [v for v in values if str(v) == str(wanted)]
+    return exact or [v for v in values if same(wanted, v)]
+
+
 def matched(table, entry, result):
     """Our values for each published row: a list of {published column: value}, or None."""
     at = {column: i for i, column in enumerate(table["columns"])}
@@ -185,8 +191,9 @@ def matched(table, entry, result):
             if name not in result:
                 raise PaperError("%s %s: our %s has no column %r; there are %s" % (
                     table["paper"], table["item"], entry.get("analysis", "means"), name, ", ".join(map(str, result))))  # fmt: skip
-            wanted = next((v for k, v in values.items() if same(row[at[column]], k)), row[at[column]])
-            mine = mine[[same(wanted, v) for v in mine[name]]]
+            published = row[at[column]]
+            wanted = next((values[k] for k in closest(published, list(values))), published)
+            mine = mine.loc[mine[name].isin(closest(wanted, list(mine[name])))]
         if len(mine) > 1:
             raise PaperError("%s %s: %d of our rows fit %r: name more keys" % (table["paper"], table["item"], len(mine), row))
         if mine.empty:
