@@ -54,6 +54,6 @@ func (l ledger) put(r result.Result) {
 	r["not_measured"], r["dropped"] = int64(l.sent)-int64(l.measured), l.dropped
 	r["lost"] = l.sent - min(l.received, l.sent)
 	for _, reason := range slices.Sorted(maps.Keys(l.reasons)) {
-		r.AddRow(map[string]any{"histogram": "fate", "at": 0, "width": 0, "packets": l.reasons[reason], "reason": reason})
+		r.AddRow(map[string]any{"histogram": "fate", "at": 0, "width": 0, "packets": l.reasons[reason], "unit": "", "reason": reason})
 	}
 }

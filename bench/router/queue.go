@@ -97,13 +97,13 @@ func peaks(bins []result.Bin) (found []result.Bin) {
 // addBins adds a histogram of times.
 func addBins(r result.Result, name string, bins []result.Bin) {
 	for _, b := range bins {
-		r.AddRow(map[string]any{"histogram": name, "at": result.US(float64(b.At)), "width": result.US(float64(b.Width)), "packets": b.Count, "reason": ""})
+		r.AddRow(map[string]any{"histogram": name, "at": result.US(float64(b.At)), "width": result.US(float64(b.Width)), "packets": b.Count, "unit": "us", "reason": ""})
 	}
 }
 
 // addSizes adds a histogram of numbers.
 func addSizes(r result.Result, name string, z sizes) {
 	for _, n := range slices.Sorted(maps.Keys(z)) {
-		r.AddRow(map[string]any{"histogram": name, "at": n, "width": 1, "packets": z[n], "reason": ""})
+		r.AddRow(map[string]any{"histogram": name, "at": n, "width": 1, "packets": z[n], "unit": "packets", "reason": ""})
 	}
 }

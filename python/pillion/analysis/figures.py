@@ -97,6 +97,43 @@ def histogram(groups, label="", bins=None, legend_title=None):
 
 
 @theme.themed
+def frequencies(groups, label=""):
+    """Relative frequencies of binned values, one row of axes for each group.
+
+    groups has bins with at, width and share. Bins may be of several widths: what is drawn is the
+    share for each least width. Both axes are logarithmic, so that no tail is cut off.
+    """
+    cleaned = {str(name): bins.sort_values("at") for name, bins in groups.items() if len(bins)}
+    if not cleaned:
+        raise ValueError("draw: no group has a value")
+    least = min(bins["width"].min() for bins in cleaned.values())
+    figure, all_axes = blank(max(1.0 * len(cleaned) + 0.6, 2.4), nrows=len(cleaned), sharex=True, sharey=True, squeeze=False)
+    for i, (axes, (name, bins)) in enumerate(zip(all_axes[:, 0], cleaned.items())):
+        # A bin that begins at zero has no place on a logarithmic axis but its upper half.
+        left = np.maximum(bins["at"].to_numpy(dtype=float), least / 2)
+        right = (bins["at"] + bins["width"]).to_numpy(dtype=float)
+        height = (bins["share"] * least / bins["width"]).to_numpy(dtype=float)
+        floor = height.min() / 2
+        # One outline: a bin of nothing between two that do not touch.
+        edges, heights = [left[0]], []
+        for low, high, value in zip(left, right, height):
+            if low > edges[-1]:
+                edges.append(low)
+                heights.append(floor)
+            edges.append(high)
+            heights.append(value)
+        axes.stairs(heights, edges, baseline=floor, fill=True, color=theme.colour(i))
+        axes.set(xscale="log", yscale="log")
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter(lambda value, _: "%g" % value)
+            axis.set_minor_formatter(lambda value, _: "")
+        axes.set_title(name, loc="left", fontsize=8.5)
+    all_axes[-1, 0].set_xlabel(label)
+    figure.supylabel("share for each %g" % least, fontsize=9)
+    return figure
+
+
+@theme.themed
 def violin(groups, label="", place_label=""):
     """Densities with quartiles and median; the values themselves where they are few."""
     groups = _groups(groups)

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from pillion.analysis import checks, effects, figures, model, theme
+from pillion.analysis import bins, checks, effects, figures, model, theme
 
 
 class Plots:
@@ -139,6 +139,15 @@ class Plots:
         """Relative frequencies of runs, by level, in shared bins; nothing is clipped."""
         groups, label, by = self._grouped(by, measure, where, value)
         return figures.histogram(groups, label, bins, by)
+
+    def frequencies(self, name, where=None):
+        """Relative frequencies of a histogram that runs report, all runs of a cell together."""
+        x = self._x.where(where) if where else self._x
+        table, factors = bins.pooled(x, name), x.design.crossed() or list(x.design.factors)
+        unit = bins.unit(x, name)
+        groups = {" · ".join("%s=%s" % pair for pair in zip(factors, key if isinstance(key, tuple) else (key,))): own
+                  for key, own in table.groupby(factors, observed=True, sort=True)}  # fmt: skip
+        return figures.frequencies(groups, "%s, %s" % (name, unit) if unit else name)
 
     def violin(self, by=None, measure=None, where=None, value="response"):
         """Densities of runs, by level."""

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from pillion.analysis import effects, verdicts
+from pillion.analysis import bins, effects, verdicts
 from pillion.analysis.checks import p_short
 from pillion.report import vector
 from pillion.report.document import Code, Figure, Report, Section, Table, Text, Verdict
@@ -128,6 +128,20 @@ class _Composer:
         parts.append(self.figure("Distribution functions", "Share of blocks at or below a value, one line for each level.", lambda: plot.ecdf()))
         return Section("Plots", parts)
 
+    def packets(self):
+        """Histograms that runs report, and packets that are in none of them."""
+        x, parts = self.x, []
+        for name in bins.names(x):
+            parts.append(self.figure("Relative frequency of %s" % name.replace("_", " "),
+                                     "All runs of a cell together; shares for each least width of a bin, both axes logarithmic: no tail is cut off.",
+                                     lambda name=name: x.plot.frequencies(name)))  # fmt: skip
+        lost = bins.fates(x)
+        if len(lost):
+            rows = [[*(row[n] for n in x.design.factors), row["reason"], number(row["packets"], "%d")] for _, row in lost.head(CELL_ROWS).iterrows()]
+            columns = [*x.design.factors, "reason", "packets"]
+            parts.append(Table("Packets that were not measured, and why", columns, rows, {len(columns) - 1}))
+        return Section("Packets", parts)
+
     def model(self):
         x, parts = self.x, []
         try:
@@ -222,7 +236,8 @@ def compose(experiment, published=()):
     if x.runs.empty:
         sections = [Section("Verdicts", [Text("No run counts yet.")]), make.design(), make.excluded()]
     else:
-        sections = [make.verdicts(), make.effects(), *published[:1], make.checks(), make.distribution(), make.model(), make.means(),
-                    *published[1:], make.design(), make.excluded()]  # fmt: skip
+        packets = [make.packets()] if bins.names(x) else []
+        sections = [make.verdicts(), make.effects(), *published[:1], make.checks(), make.distribution(), *packets, make.model(),
+                    make.means(), *published[1:], make.design(), make.excluded()]  # fmt: skip
     title = "Experiment %s" % (x.design.name or "without a name")
     return Report(title, x.design.question, facts, sections, x.design.name, x.design.hash)
