@@ -110,7 +110,7 @@ func usesOf(k *pillionv1.Token) cell {
 	case k.GetRole() != "join":
 		return text("")
 	case k.GetMaxUses() == 0:
-		return text(fmt.Sprint(k.GetUses()))
+		return text(fmt.Sprintf("%d of any", k.GetUses()))
 	}
 	return text(fmt.Sprintf("%d of %d", k.GetUses(), k.GetMaxUses()))
 }

@@ -78,8 +78,8 @@ First start, %s. Created:
   %s       join token, for hosts, valid for 7 days
   certificate authority   SHA-256 %s
 
-Join a host (run there, as root):
-  pillion-agent run --server %s:%s --token "$(cat join.token)"
+Join a host (run there, as root, with a copy of join.token):
+  pillion-agent run --server %s:%s --token-file join.token
 
 Open the page in a browser on this machine: http://localhost:%s, with the administrator token
 

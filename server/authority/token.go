@@ -157,7 +157,7 @@ func (t *Token) permits(name string) error {
 		return nil
 	}
 	if matched, err := path.Match(t.Agents, name); err != nil || !matched {
-		return fmt.Errorf("%w: %s is for the agent %s only", ErrBound, t.Name, t.Agents)
+		return fmt.Errorf("%w: %s permits only the name %s", ErrBound, t.Name, t.Agents)
 	}
 	return nil
 }

@@ -35,7 +35,7 @@ var (
 	// ErrState is an operation that the current state does not allow.
 	ErrState = errors.New("not allowed")
 	// ErrRevoked and ErrSuperseded are certificates that are no longer valid.
-	ErrRevoked    = errors.New("agent is revoked")
+	ErrRevoked    = errors.New("agent is revoked: to join again, an operator deletes the agent, and the host starts with an empty data directory and a new join token")
 	ErrSuperseded = errors.New("certificate is superseded by a newer one")
 )
 

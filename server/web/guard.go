@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+
+	"pillion.dev/server/authority"
 )
 
 const (
@@ -126,6 +128,9 @@ func (s *Server) identify(r *http.Request, needed role) (caller, error) {
 	if err != nil { // any error counts as a failed attempt
 		if err := s.failedToken(who.remote); err != nil {
 			return who, err
+		}
+		if token.Role == authority.RoleJoin { // used up, or expired: that would be beside the point
+			err = errors.New("a join token only lets hosts join")
 		}
 		return who, connect.NewError(connect.CodeUnauthenticated, fmt.Errorf("check token: %w", err))
 	}
