@@ -20,7 +20,7 @@ import (
 )
 
 // documents has the documents whose commands are tested.
-var documents = []string{"README.md", "docs/server.md", "docs/agent.md", "docs/api.md", "docs/session.md", "docs/troubleshooting.md"}
+var documents = []string{"README.md", "docs/server.md", "docs/agent.md", "docs/api.md", "docs/session.md", "docs/troubleshooting.md", "docs/experiment.md"}
 
 var fence = regexp.MustCompile("(?ms)^```sh ?([a-z-]*)\n(.*?)^```$")
 
@@ -64,7 +64,7 @@ func TestDocumentedCommandsAreRun(t *testing.T) {
 		"README.md":      {"make", "two-hosts", "ask", "noc", "north", "south", "noc-ask", "systemd"},
 		"docs/agent.md":  {"hand-destination", "hand-source", "router", "send", "ask", "benchmark", "estimate", "estimate-hops"},
 		"docs/server.md": {"ask", "backup" /* cli/server */, "application-build", "application", "application-ask"}, "docs/api.md": {"ask"}, "docs/session.md": {"ask"},
-		"docs/troubleshooting.md": {"ask"},
+		"docs/troubleshooting.md": {"ask"}, "docs/experiment.md": {"experiment"},
 	}
 	for _, b := range blocks(t) {
 		if !slices.Contains(run[b.document], b.class) {

@@ -105,6 +105,7 @@ environment: {pin: {a: 0}}
 // TestExperimentInALab: the runner starts the lab, marks by hand what the treatments ask
 // for, finds the base bare, and removes everything.
 func TestExperimentInALab(t *testing.T) {
+	t.Parallel()
 	x := newTrial(t, "hosts: {a: {}, b: {}}\nlinks: [{ends: [a, b]}]\n", trialText)
 	said, err := x.run("run")
 	if err != nil {
@@ -142,6 +143,7 @@ func TestExperimentInALab(t *testing.T) {
 // TestExperimentFindsWhatIsAttached: a base that is not bare would make every ratio look
 // good.
 func TestExperimentFindsWhatIsAttached(t *testing.T) {
+	t.Parallel()
 	x := newTrial(t, "hosts: {a: {run: ['"+agentPath+" destination --dev b --json']}, b: {}}\nlinks: [{ends: [a, b]}]\n",
 		strings.Replace(trialText, "settle: 10ms", "settle: 10ms\n  attempts: 1", 1))
 	said, err := x.run("run")
@@ -155,6 +157,7 @@ func TestExperimentFindsWhatIsAttached(t *testing.T) {
 
 // TestExperimentOnAServer: sessions are those of the lab's server; rows arrive there, too.
 func TestExperimentOnAServer(t *testing.T) {
+	t.Parallel()
 	x := newTrial(t, `hosts: {a: {}, b: {}, noc: {}}
 links: [{ends: [a, b]}, {ends: [noc, a]}, {ends: [noc, b]}]
 service: {server: noc, agents: [a, b], forward: PORT}
@@ -182,6 +185,22 @@ service: {server: noc, agents: [a, b], forward: PORT}
 			}
 		}
 	}
+}
+
+// TestExperimentAsDocumented: the first experiment of docs/experiment.md. Its lab has its own
+// name.
+func TestExperimentAsDocumented(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	name := fmt.Sprintf("t%dx%d", os.Getpid(), beds.Add(1))
+	text := strings.Replace(ofClass(t, "docs/experiment.md", "experiment"), "name: marking", "name: "+name, 1)
+	said := d.run(strings.ReplaceAll(text, " --wait", " --wait --lock "+filepath.Join(d.folder, "lock")))
+	for _, want := range []string{"valid; 3 cells and 1 run of the null arm", "mark=both", "null arm", "finished", " met"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("%q is not in\n%s", want, said)
+		}
+	}
+	expectGone(t, name)
 }
 
 // TestExperimentRowsAreStreams: rows reach a server like those of every application, with

@@ -66,6 +66,11 @@ func options(t *testing.T, text string) (Options, *bytes.Buffer) {
 
 func rowsOf(t *testing.T, folder string) []experiment.Row {
 	t.Helper()
+	return journalOf(t, folder)
+}
+
+func journalOf(t testing.TB, folder string) []experiment.Row {
+	t.Helper()
 	rows, torn, err := experiment.ReadJournal(folder)
 	if err != nil || torn {
 		t.Fatalf("read journal: %v, torn %v", err, torn)
