@@ -55,9 +55,19 @@ func agentTable(agents ...*pillionv1.Agent) *table {
 			}
 		}
 		t.add(text(g.Name), text(g.State), ago(g.Seen), text(g.Version), text(g.Kernel), clock, bound,
-			number(len(g.Tasks)), byteSize(g.GetSpool().GetBytes()), number(g.GetSpool().GetDroppedRows()), text(pairsText(g.Labels)))
+			number(len(g.Tasks)), byteSize(g.GetSpool().GetBytes()), number(g.GetSpool().GetDroppedRows()), labelCell(g))
 	}
 	return t
+}
+
+// labelCell has the labels by which sessions select an agent and, for people, how many more wait
+// for approval; those of a revoked agent wait for nothing.
+func labelCell(g *pillionv1.Agent) cell {
+	labels := text(pairsText(g.GetLabels()))
+	if n := len(g.GetClaimedLabels()); n > 0 && g.GetState() != "revoked" {
+		labels.shown = strings.TrimSpace(fmt.Sprintf("%s (+%d to approve)", pairsText(g.GetLabels()), n))
+	}
+	return labels
 }
 
 func pairsText(pairs map[string]string) string {

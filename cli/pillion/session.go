@@ -118,6 +118,7 @@ func specFacts(f *facts, s *pillionv1.SessionSpec) {
 	if s.GetSparseMarks() {
 		f.add("sparse marks", "only packets with a time stamp are marked")
 	}
+	f.add("authentication", authenticationText(s.GetAuthentication()))
 	f.add("family", s.GetFamily())
 	f.add("filters", strings.Join(s.GetFilters(), "; "))
 	f.add("sampling", samplingText(s.GetSampling()))
@@ -143,6 +144,18 @@ func specFacts(f *facts, s *pillionv1.SessionSpec) {
 	f.add("first start", when(s.GetStart()).shown)
 	f.add("duration", length(s.GetDuration()).shown)
 	f.add("cron", strings.TrimSpace(s.GetCron()+" "+s.GetTimeZone()))
+}
+
+// authenticationText describes the setting, not which pairs have tags: under auto, that depends
+// on the agents.
+func authenticationText(setting string) string {
+	switch setting {
+	case session.AutoAuthentication:
+		return "auto: on unless an agent does not support it"
+	case session.Authenticated:
+		return "on, required"
+	}
+	return setting
 }
 
 func stampText(every uint32) string {

@@ -7,7 +7,7 @@ const task = (role: string, counters: Record<string, number>) =>
   create(TaskSchema, { role, counters: Object.fromEntries(Object.entries(counters).map(([k, n]) => [k, BigInt(n)])) });
 
 it("closes the account of a source, and shows the rest", () => {
-  const { accounts, others } = accountsOf(task("source", { seen: 100, marked: 90, skipped_probe: 4, skipped_not_sampled: 5, skipped_gso: 0, bytes_added: 7 }));
+  const { accounts, others } = accountsOf(task("source", { seen: 100, marked: 90, skipped_probe: 4, skipped_not_sampled: 5, skipped_gso: 0, bytes_added: 7, paths_failed: 0 }));
   expect(accounts).toEqual([{ total: { label: "packets seen", n: 100 }, parts: [{ label: "marked", n: 90 }, { label: "unmarked: not in the sample", n: 5 }, { label: "unmarked: own probes", n: 4 }], rest: 1 }]);
   expect(others).toEqual([{ label: "bytes added", n: 7 }]);
 });

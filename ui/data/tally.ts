@@ -24,7 +24,7 @@ function account(total: string, n: number, parts: { label: string; n: number }[]
   return { total: { label: total, n }, parts, rest: n - parts.reduce((sum, p) => sum + p.n, 0) };
 }
 
-/** The accounts of a task, and the other counters. */
+/** The accounts of a task, and the other counters that are not 0. */
 export function accountsOf(task: Task): { accounts: Account[]; others: { label: string; n: number }[] } {
   const left = new Map(Object.entries(task.counters).map(([k, v]) => [k, Number(v)]));
   const take = (name: string): number => {
@@ -55,5 +55,5 @@ export function accountsOf(task: Task): { accounts: Account[]; others: { label: 
     const parts = ["forwarded", "dropped", "local", "merged", "lost", "in_flight"].map((name) => ({ label: words(name), n: take(name) }));
     accounts.push(account("packets seen", seen, parts.filter((p, i) => i === 0 || p.n > 0)));
   }
-  return { accounts, others: [...left].map(([k, n]) => ({ label: words(k), n })).sort((a, b) => a.label.localeCompare(b.label)) };
+  return { accounts, others: [...left].filter(([, n]) => n !== 0).map(([k, n]) => ({ label: words(k), n })).sort((a, b) => a.label.localeCompare(b.label)) };
 }

@@ -10,11 +10,11 @@ export const tokens = resource(10_000, async (signal) => (await serverClient.lis
 
 /** Roles of tokens and what they allow. */
 export const roles = [
-  { key: "viewer", may: "allows reading everything" },
-  { key: "analyst", may: "also allows SQL queries" },
-  { key: "operator", may: "also allows running sessions, labelling hosts and tracing paths" },
-  { key: "admin", may: "also allows managing tokens and revoking hosts" },
-  { key: "join", may: "only allows hosts to join; it cannot sign in here" },
+  { key: "viewer", may: "A viewer may read measurements, but not run SQL or change anything." },
+  { key: "analyst", may: "An analyst may read measurements and run SQL, but not change anything." },
+  { key: "operator", may: "An operator may also run sessions, label and approve hosts, and trace paths." },
+  { key: "admin", may: "An admin may also manage tokens, and revoke and delete hosts." },
+  { key: "join", may: "A join token only lets hosts join; nobody can sign in with it. Labels given here count as approved: sessions select the hosts by them." },
 ] as const;
 
 /** Lifetimes of new tokens, days; 0: unlimited. */
@@ -67,9 +67,9 @@ export function stateOf(token: Token, now = Date.now()): "valid" | "used up" | "
   return token.maxUses > 0 && token.uses >= token.maxUses ? "used up" : "valid";
 }
 
-/** What a join token permits, in words; empty for other tokens. */
-export function boundsOf(token: Token): string {
-  if (token.role !== "join") return "";
-  const labels = Object.entries(token.labels).map(([key, value]) => `${key}=${value}`).sort();
-  return [token.maxUses > 0 ? `${token.uses} of ${token.maxUses}` : `${token.uses}`, token.agents, ...labels].filter(Boolean).join(", ");
+/** What a join token permits and gives, in words; undefined for other tokens. */
+export function boundsOf(token: Token): { hosts: string; names: string; labels: string } | undefined {
+  if (token.role !== "join") return undefined;
+  const labels = Object.entries(token.labels).map(([key, value]) => (value ? `${key}=${value}` : key)).sort();
+  return { hosts: token.maxUses > 0 ? `${token.uses} of ${token.maxUses}` : `${token.uses}, no limit`, names: token.agents || "any", labels: labels.join(", ") || "none" };
 }

@@ -13,6 +13,7 @@ import { useTitle } from "../part/title.ts";
 import { ChecksPanel } from "./agent/checks.tsx";
 import { CostPanel } from "./agent/cost.tsx";
 import { Fact, Facts } from "./agent/fact.tsx";
+import { AddressesPanel } from "./agent/addresses.tsx";
 import { LabelsPanel } from "./agent/labels.tsx";
 import { LeavePanel } from "./agent/leave.tsx";
 import { TasksPanel } from "./agent/tasks.tsx";
@@ -43,11 +44,15 @@ function Host({ agent, fault }: { agent: Agent; fault: string | undefined }) {
       </header>
       {fault && <p class="fault" role="alert">{fault} The data below may be out of date.</p>}
       {agent.state === "away" && <Notice level="warning" title="This host is away">Check that <code>pillion-agent</code> is running on it and can reach port 8471 of this server. The agent delivers its spooled rows when it reconnects. Until then its traffic continues unmarked.</Notice>}
+      {agent.state === "revoked" && <Notice level="warning" title="This host is revoked">The server rejects its connections, and no session selects it. Its rows are kept. It can join again only after it has been deleted.</Notice>}
       <div class="host-grid">
         <ProgramPanel agent={agent} />
         <ClockPanel agent={agent} />
         <SpoolPanel agent={agent} />
+      </div>
+      <div class="host-grid two">
         <LabelsPanel agent={agent} />
+        <AddressesPanel agent={agent} />
         <InterfacesPanel agent={agent} />
       </div>
       <TasksPanel tasks={agent.tasks} />
@@ -61,13 +66,15 @@ function Host({ agent, fault }: { agent: Agent; fault: string | undefined }) {
 
 function ProgramPanel({ agent }: { agent: Agent }) {
   const [started, enrolled, ends] = [millis(agent.started), millis(agent.enrolled), millis(agent.certificateExpires)];
+  const certificate = agent.state === "revoked" ? { note: "Revoked: the server rejects it.", tone: "bad" }
+    : ends && ends < Date.now() ? { note: "Expired: the host has to join again.", tone: "bad" } : { note: "The agent renews it before it expires." };
   return (
     <Facts title="Agent">
       <Fact name="Version">{agent.version || "unknown"}</Fact>
       <Fact name="Kernel">{agent.kernel || "unknown"}</Fact>
       <Fact name="Started">{started ? moment(started) : "unknown"}</Fact>
       <Fact name="Joined">{enrolled ? moment(enrolled) : "unknown"}</Fact>
-      <Fact name="Certificate expires" note={ends && ends < Date.now() ? "Expired: the host has to join again." : "The agent renews it before it expires."} tone={ends && ends < Date.now() ? "bad" : undefined}>{ends ? moment(ends) : "unknown"}</Fact>
+      <Fact name="Certificate expires" {...certificate}>{ends ? moment(ends) : "unknown"}</Fact>
     </Facts>
   );
 }
@@ -81,7 +88,7 @@ function ClockPanel({ agent }: { agent: Agent }) {
       <Fact name="Quality" tone={tone}>{word}</Fact>
       <Fact name="Maximum error">{bound}</Fact>
       <Fact name="Last offset">{duration(Number(clock.offsetNs))}</Fact>
-      <Fact name="Synchronised by">{clock.by || "nothing"}</Fact>
+      <Fact name={clock.synchronised ? "Synchronised by" : "Reported by"}>{clock.by || "unknown"}</Fact>
       {!clock.synchronised && <p class="soft small">This clock is unsynchronised. One-way delays to and from this host are unreliable; run chrony or PTP.</p>}
     </Facts>
   );

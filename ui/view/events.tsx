@@ -13,7 +13,6 @@ import { binsOf } from "./events/bins.ts";
 import { choice, chooseAll, choosePart, filters, matching, periodOf, type Choice } from "./events/choice.ts";
 import { firstOf, foldDays } from "./events/fold.ts";
 import { EventList } from "./events/list.tsx";
-import { ServerPanel } from "./events/server.tsx";
 import { Strip } from "./events/strip.tsx";
 import { eventsCsv } from "./events/table.ts";
 
@@ -49,7 +48,6 @@ export function EventsView() {
       {fresh > 0 && <button type="button" class="main event-more" onClick={() => { release(); window.scrollTo({ top: 0 }); }}><Icon name="up" />{news}</button>}
       {feed.fault.value && shown && <p class="field-fault" role="alert">{feed.fault.value} Retrying.</p>}
       <div ref={list}><Found feed={feed} choice={c} found={shown && found} newSince={newSince} /></div>
-      <ServerPanel />
     </div>
   );
 }

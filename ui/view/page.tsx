@@ -9,6 +9,7 @@ import { clock } from "../data/quantity.ts";
 import { Icon, type IconName } from "../part/icon.tsx";
 import { Notice } from "../part/notice.tsx";
 import { ThemeButton } from "../part/theme.tsx";
+import { AboutView, LicencesView } from "./about.tsx";
 import { AgentView } from "./agent.tsx";
 import { EventsView } from "./events.tsx";
 import { ExperimentsView } from "./experiments.tsx";
@@ -32,7 +33,12 @@ const views: Record<string, ComponentType> = {
   experiments: ExperimentsView,
   events: EventsView,
   tokens: TokensView,
+  about: AboutView,
+  licences: LicencesView,
 };
+
+/** Views that need no token. */
+const open = new Set(["about", "licences"]);
 
 const doors: { to: string; place: string; also?: string[]; label: string; icon: IconName }[] = [
   { to: "#/", place: "", also: ["pair", "agent"], label: "Overview", icon: "overview" },
@@ -47,23 +53,24 @@ export function Page() {
   useEffect(() => {
     if (token.value) void identify();
   }, [token.value]);
-  if (!token.value) return <SignInView />;
+  if (!token.value && !open.has(place.value)) return <SignInView />;
   const View = views[place.value];
   return (
     <div class="page">
       <a class="skip" href="#main" onClick={skip}>Skip to content</a>
       <header class="top">
         <a class="brand" href="#/"><img src="/icon.svg" alt="" width="24" height="24" />Pillion</a>
-        <nav class="doors" aria-label="Views">
+        {token.value && <nav class="doors" aria-label="Views">
           {doors.map((d) => {
             const here = d.place === place.value || d.also?.includes(place.value);
             return <a key={d.to} href={d.to} aria-current={here ? "page" : undefined}><Icon name={d.icon} /><span>{d.label}</span>{d.place === "events" && <UnseenCount />}</a>;
           })}
-        </nav>
+        </nav>}
         <div class="top-end">
+          <a class="button quiet icon-only" href="#/about" aria-label="About" title="About: version, health, licences" aria-current={open.has(place.value) ? "page" : undefined}><Icon name="info" /></a>
           <ThemeButton />
           <Who />
-          <button class="quiet" type="button" onClick={() => signOut()}>Sign out</button>
+          {token.value ? <button class="quiet" type="button" onClick={() => signOut()}>Sign out</button> : <a class="button" href="#/">Sign in</a>}
         </div>
       </header>
       <Silence />
@@ -73,7 +80,7 @@ export function Page() {
           {View ? <View /> : <Notice title="Page not found" action={<a class="button" href="#/">Go to the overview</a>}>There is no page at this address.</Notice>}
         </Safe>
       </main>
-      <footer class="bottom"><a href="/licenses.txt">Licences</a></footer>
+      <footer class="bottom row"><a href="#/about">About</a><a href="#/licences">Licences</a><a href="/licenses.txt" download>Licences as text</a></footer>
     </div>
   );
 }

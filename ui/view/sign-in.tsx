@@ -6,6 +6,7 @@ import { refusal, signIn, type Role } from "../data/account.ts";
 import { sentence } from "../data/client.ts";
 import { ServerService } from "../gen/server_pb.ts";
 import { ThemeButton } from "../part/theme.tsx";
+import { VersionLine } from "./about.tsx";
 
 /** Asks for a token until the server accepts it. */
 export function SignInView() {
@@ -45,7 +46,7 @@ export function SignInView() {
           <pre><code>pillion token create NAME --role viewer</code></pre>
         </details>
       </form>
-      <ThemeButton />
+      <p class="row small"><VersionLine /><ThemeButton /></p>
     </main>
   );
 }

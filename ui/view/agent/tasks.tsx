@@ -28,7 +28,7 @@ function TaskRow({ task }: { task: Task }) {
       <td data-name="Role">{task.role}</td>
       <td data-name="Interface or target">{task.device || "–"}</td>
       <td data-name="State"><Badge state={task.running ? "running" : "failed"} />{task.error && <p class="tone bad small">{task.error}</p>}{task.limit && <p class="small soft">{task.limit}</p>}</td>
-      <td data-name="Counters" class="counters">{Object.keys(task.counters).length > 0 ? <Counters task={task} /> : <span class="faint">none</span>}</td>
+      <td data-name="Counters" class="counters">{Object.values(task.counters).some((n) => n > 0n) ? <Counters task={task} /> : <span class="faint">none</span>}</td>
     </tr>
   );
 }

@@ -1,5 +1,6 @@
 // Events by day.
 import { useState } from "preact/hooks";
+import { operates } from "../../data/account.ts";
 import type { Happening } from "../../data/feed.ts";
 import { kindOf, levelOf } from "../../data/kind.ts";
 import { ago, clock, moment } from "../../data/quantity.ts";
@@ -67,7 +68,7 @@ function Links({ happening: { time, event: e } }: { happening: Happening }) {
   return (
     <p class="event-links">
       {pair && <a href={href(["pair", e.agent, e.peer], { from: Math.round(time - aroundMs), to: Math.round(time + aroundMs) })}>{e.agent} to {e.peer} at this time</a>}
-      {[e.agent, e.peer].filter(Boolean).map((name) => <a key={name} href={href(["agent", name])}><span class="faint">agent</span> {name}</a>)}
+      {[e.agent, e.peer].filter(Boolean).map((name) => <a key={name} href={href(["agent", name])}>{e.kind === "label-unapproved" && operates.value ? <>Approve on the page of {name}</> : <><span class="faint">agent</span> {name}</>}</a>)}
       {e.session && <a href={href(["sessions", e.session])}><span class="faint">session</span> {e.session}</a>}
     </p>
   );

@@ -2,6 +2,7 @@
 import type { ComponentChildren } from "preact";
 import type { Agent } from "../../gen/agent_pb.ts";
 import { ago, bytes, count } from "../../data/quantity.ts";
+import { labelText, waiting } from "../../data/labels.ts";
 import { href, refine, route } from "../../data/route.ts";
 import { millis } from "../../data/time.ts";
 import { Badge } from "../../part/badge.tsx";
@@ -28,7 +29,7 @@ export function listed(agents: readonly Agent[], find: string, order: string): A
   const descending = order.startsWith("-");
   const compare = orders[descending ? order.slice(1) : order] ?? orders.name ?? (() => 0);
   return agents
-    .filter((a) => fits(a.name, { ...a.labels, [a.state]: "", [a.version]: "", [a.kernel]: "" }, find))
+    .filter((a) => fits(a.name, { ...a.labels, ...(waiting(a) > 0 ? { "to approve": "" } : {}), [a.state]: "", [a.version]: "", [a.kernel]: "" }, find))
     .sort((a, b) => (descending ? -1 : 1) * compare(a, b) || byName(a.name, b.name));
 }
 
@@ -93,7 +94,7 @@ function AgentRow({ agent }: { agent: Agent }) {
   const up = agent.interfaces.filter((i) => i.up).length;
   return (
     <tr class={agent.state === "connected" ? "" : "dim"}>
-      <td data-name=""><a href={href(["agent", agent.name])}>{agent.name}</a><Labels labels={agent.labels} /></td>
+      <td data-name=""><a href={href(["agent", agent.name])}>{agent.name}</a>{waiting(agent) > 0 && <a class="badge warning to-approve" href={href(["agent", agent.name])} title={`Labels that wait for approval: ${Object.entries(agent.claimedLabels).map(([key, value]) => labelText({ key, value })).join(", ")}`}>{waiting(agent)} to approve</a>}<Labels labels={agent.labels} /></td>
       <td data-name="State"><Badge state={agent.state} /></td>
       <td data-name="Last seen" class="even">{seen ? ago(seen) : "not since the server start"}</td>
       <td data-name="Clock"><ClockWords agent={agent} /></td>

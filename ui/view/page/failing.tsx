@@ -13,7 +13,7 @@ export function Failing() {
   return (
     <p class="banner" role="alert">
       The server is failing{words && ` (${words})`}. Agents keep their data until it recovers.
-      {route.value.words[0] !== "events" && <> <a href="#/events">Details</a></>}
+      {route.value.words[0] !== "about" && <> <a href="#/about">Details</a></>}
     </p>
   );
 }

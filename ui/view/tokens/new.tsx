@@ -44,13 +44,14 @@ export function NewToken({ taken, onMade }: NewTokenProps) {
         <label>Role<select value={role} aria-describedby="token-role" onChange={(e) => { setRole(e.currentTarget.value); setDays(e.currentTarget.value === "join" ? 1 : 90); }}>{roles.map((r) => <option key={r.key} value={r.key}>{r.key}</option>)}</select></label>
         <label>Expires after<select value={days} onChange={(e) => setDays(Number(e.currentTarget.value))}>{lengths.map((l) => <option key={l.days} value={l.days}>{l.label}</option>)}</select></label>
         {role === "join" && <>
-          <label title="0: any number">Hosts<input type="number" min={0} max={10000} value={bounds.uses} onInput={(e) => setBounds({ ...bounds, uses: e.currentTarget.valueAsNumber || 0 })} /></label>
+          <label>Hosts<input aria-describedby="token-hosts" type="number" min={0} max={10000} value={bounds.uses} onInput={(e) => setBounds({ ...bounds, uses: e.currentTarget.valueAsNumber || 0 })} /></label>
           <label>Agents<input value={bounds.agents} placeholder="any, or e.g. rack7-*" autocomplete="off" spellcheck={false} onInput={(e) => setBounds({ ...bounds, agents: e.currentTarget.value })} /></label>
           <label>Labels<input value={bounds.labels} placeholder="e.g. site=north" autocomplete="off" spellcheck={false} onInput={(e) => setBounds({ ...bounds, labels: e.currentTarget.value })} /></label>
         </>}
         <button class="main" type="submit" disabled={busy || Boolean(clash)}><Icon name="plus" />{busy ? "Creating…" : "Create"}</button>
       </div>
-      <p id="token-role" class="small soft">The role {role} {roles.find((r) => r.key === role)?.may}.</p>
+      <p id="token-role" class="small soft">{roles.find((r) => r.key === role)?.may}</p>
+      {role === "join" && <p id="token-hosts" class="small soft">Hosts: how many may join with this token; 0 means any number.</p>}
       <p id="token-fault" class="field-fault" role="alert">{why}</p>
     </form>
   );

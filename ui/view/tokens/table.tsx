@@ -14,8 +14,8 @@ export function TokenTable({ tokens }: { tokens: readonly Token[] }) {
   const sorted = [...tokens].sort((a, b) => order[stateOf(a)] - order[stateOf(b)] || a.name.localeCompare(b.name));
   return (
     <div class="scroll-x" tabIndex={0} role="region" aria-label="Tokens">
-      <table>
-        <thead><tr><th scope="col">Name</th><th scope="col">Role</th><th scope="col">State</th><th scope="col">Created</th><th scope="col">Expires</th><th scope="col">Last used</th><th scope="col">Joined</th><th scope="col"><span class="hidden-text">Actions</span></th></tr></thead>
+      <table class="cards">
+        <thead><tr><th scope="col">Name</th><th scope="col">Role</th><th scope="col">State</th><th scope="col">Created</th><th scope="col">Expires</th><th scope="col">Last used</th><th scope="col">Hosts</th><th scope="col">Names</th><th scope="col">Labels</th><th scope="col"><span class="hidden-text">Actions</span></th></tr></thead>
         <tbody>{sorted.map((t) => <Row key={t.name} token={t} />)}</tbody>
       </table>
     </div>
@@ -24,16 +24,21 @@ export function TokenTable({ tokens }: { tokens: readonly Token[] }) {
 
 function Row({ token }: { token: Token }) {
   const state = stateOf(token);
+  const joins = boundsOf(token);
+  const blank = joins ? "" : "blank";
+  const none = <span class="faint">–</span>;
   const mine = token.name === who.value?.name;
   return (
     <tr class={state === "valid" ? undefined : "faint"}>
       <th scope="row" class="token-name">{token.name}{mine && <span class="small soft"> (yours)</span>}</th>
-      <td>{token.role}</td>
-      <td><span class={`badge ${state === "valid" ? "good" : state === "revoked" ? "idle" : "warning"}`}>{state}</span></td>
-      <td><Moment at={millis(token.created)} none="unknown" /></td>
-      <td><Moment at={millis(token.expires)} none="never" exact /></td>
-      <td><Moment at={millis(token.used)} none="never" /></td>
-      <td>{boundsOf(token)}</td>
+      <td data-name="Role">{token.role}</td>
+      <td data-name="State"><span class={`badge ${state === "valid" ? "good" : state === "revoked" ? "idle" : "warning"}`}>{state}</span></td>
+      <td data-name="Created"><Moment at={millis(token.created)} none="unknown" /></td>
+      <td data-name="Expires"><Moment at={millis(token.expires)} none="never" exact /></td>
+      <td data-name="Last used"><Moment at={millis(token.used)} none="never" /></td>
+      <td data-name="Hosts" class={blank}>{joins?.hosts ?? none}</td>
+      <td data-name="Names" class={blank}>{joins?.names ?? none}</td>
+      <td data-name="Labels" class={`token-labels ${blank}`}>{joins?.labels ?? none}</td>
       <td class="token-action">{state === "valid" && <Revoke name={token.name} mine={mine} />}</td>
     </tr>
   );
