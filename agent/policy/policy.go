@@ -129,7 +129,7 @@ func (p *Policy) send(r Request) error {
 		packets += other.PacketsPerSecond
 	}
 	if r.BitsPerSecond > int64(s.Rate)-bits {
-		return p.at("sending.rate", "%d bit/s exceed the limit of %d bit/s, of which other tasks use %d", r.BitsPerSecond, int64(s.Rate), bits)
+		return p.at("sending.rate", "%s exceed the limit of %s, of which other tasks use %s", quantity.FormatRate(r.BitsPerSecond), quantity.FormatRate(int64(s.Rate)), quantity.FormatRate(bits))
 	}
 	if r.PacketsPerSecond > s.PacketsPerSecond-packets {
 		return p.at("sending.packets_per_second", "%d packets/s exceed the limit of %d packets/s, of which other tasks use %d", r.PacketsPerSecond, s.PacketsPerSecond, packets)

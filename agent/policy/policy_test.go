@@ -30,7 +30,7 @@ func TestAdmit(t *testing.T) {
 	}{
 		{"default", "", "192.0.2.1", "udp", 10_000_000, 1000, ""},
 		{"default, IPv6", "", "2001:db8::1", "icmp", 1, 1, ""},
-		{"default rate", "", "192.0.2.1", "udp", 10_000_001, 1, "limit of 10000000 bit/s"},
+		{"default rate", "", "192.0.2.1", "udp", 10_000_001, 1, "10.000001 Mbit/s exceed the limit of 10 Mbit/s, of which other tasks use 0 bit/s"},
 		{"default packets", "", "192.0.2.1", "udp", 1, 1001, "limit of 1000 packets/s"},
 		{"default protocols", "", "192.0.2.1", "tcp", 1, 1, "protocol tcp"},
 		{"rate", "sending: {rate: 50M}", "192.0.2.1", "udp", 50_000_000, 1000, ""},
@@ -63,7 +63,7 @@ func TestLimitsAreShared(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Admit(r); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "of which other tasks use 6000000") {
+	if _, err := p.Admit(r); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "of which other tasks use 6 Mbit/s") {
 		t.Fatalf("second task: %v", err)
 	}
 	first()

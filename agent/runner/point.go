@@ -97,6 +97,27 @@ type runningTask struct {
 	ended chan struct{}
 	rows  atomic.Uint64
 	fault atomic.Pointer[error]
+
+	mu       sync.Mutex
+	counters map[string]uint64 // sums of counters in its rows
+}
+
+// sentCounters are columns of the stream send whose sums are counters of the task.
+var sentCounters = []string{"scheduled", "sent", "late", "late_dropped", "cancelled", "failed"}
+
+// count adds up the counters of a row.
+func (t *runningTask) count(schema *measure.Schema, sample measure.Sample) {
+	t.rows.Add(1)
+	if schema != &measure.Send {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i, field := range schema.Fields {
+		if slices.Contains(sentCounters, field.Name) {
+			t.counters[field.Name] += sample[i].Uint64()
+		}
+	}
 }
 
 // Apply implements Point.
@@ -111,7 +132,7 @@ func (p *perTask) Apply(tasks []session.PointTask) {
 			continue
 		}
 		ctx, cancel := context.WithCancel(context.Background())
-		t := &runningTask{PointTask: task, stop: cancel, ended: make(chan struct{})}
+		t := &runningTask{PointTask: task, stop: cancel, ended: make(chan struct{}), counters: map[string]uint64{}}
 		p.tasks = append(p.tasks, t)
 		go p.repeat(ctx, t)
 	}
@@ -133,7 +154,7 @@ const retryAfter = 5 * time.Second
 func (p *perTask) repeat(ctx context.Context, t *runningTask) {
 	defer close(t.ended)
 	sink := func(schema *measure.Schema, sample measure.Sample) {
-		t.rows.Add(1)
+		t.count(schema, sample)
 		t.fault.Store(nil)
 		p.options.Sink(schema, sample)
 	}
@@ -153,9 +174,11 @@ func (p *perTask) repeat(ctx context.Context, t *runningTask) {
 func (p *perTask) States() []session.TaskState {
 	var states []session.TaskState
 	for _, t := range p.tasks {
-		state := session.TaskState{
-			Session: t.Session, Role: t.Point, Running: true, Counters: map[string]uint64{"rows": t.rows.Load()},
-		}
+		t.mu.Lock()
+		counters := maps.Clone(t.counters)
+		t.mu.Unlock()
+		counters["rows"] = t.rows.Load()
+		state := session.TaskState{Session: t.Session, Role: t.Point, Running: true, Counters: counters}
 		if fault := t.fault.Load(); fault != nil {
 			state.Running, state.Error = false, (*fault).Error()
 		}

@@ -164,9 +164,14 @@ func Run(ctx context.Context, options Options, out io.Writer) error {
 	}
 	if failed == nil && account.Sent == 0 && account.Failed > 0 {
 		failed = fmt.Errorf("%w (%d scheduled)", errNothing, account.Scheduled)
+	} else if failed == nil && account.Failed > 0 {
+		failed = fmt.Errorf("%w: %d of %d", errSome, account.Failed, account.Scheduled)
 	}
 	return errors.Join(failed, printed, v.Summary(s, "%s", table(&s)))
 }
+
+// errSome are packets of the schedule that could not be sent; the summary says why.
+var errSome = errors.New("packets failed")
 
 // errNothing is a schedule of which no packet could be sent.
 var errNothing = errors.New("no packet was sent")

@@ -75,6 +75,7 @@ func (t *Tester) throughput(ctx context.Context, size int) (*Result, error) {
 			return trial.Verdict, nil
 		})
 		if err != nil {
+			t.unfinished(size, found, frameRate)
 			return r, err
 		}
 		r.Searches = append(r.Searches, found)
@@ -89,6 +90,24 @@ func (t *Tester) throughput(ctx context.Context, size int) (*Result, error) {
 	rate, bit := figureOf(rates), figureOf(bits)
 	r.FramesPerSecond, r.BitsPerSecond = &rate, &bit
 	return r, nil
+}
+
+// unfinished remarks on what an interrupted search has found so far.
+func (t *Tester) unfinished(size int, found search.Result, text func(float64) string) {
+	between := ""
+	switch {
+	case found.Trials == 0:
+		return
+	case found.Passed > 0 && found.Above > 0:
+		between = fmt.Sprintf("%s passed, %s did not", text(found.Passed), text(found.Above))
+	case found.Passed > 0:
+		between = text(found.Passed) + " passed"
+	case found.Above > 0:
+		between = fmt.Sprintf("the result is below %s, which did not pass", text(found.Above))
+	default:
+		return
+	}
+	t.remark("%d bytes: the search was interrupted after %s: %s", size, quantity.Count(found.Trials, "trial"), between)
 }
 
 // stream is a trial of the duration at a rate in frames/s.
@@ -151,6 +170,7 @@ func (t *Tester) BackToBack(ctx context.Context) error {
 				return trial.Verdict, nil
 			})
 			if err != nil {
+				t.unfinished(size, found, func(n float64) string { return quantity.Count(int64(n), "frame") })
 				return r, err
 			}
 			r.Searches, lengths = append(r.Searches, found), append(lengths, found.Load)
@@ -178,10 +198,12 @@ func (t *Tester) FrameLoss(ctx context.Context) error {
 				}
 				return trial.Loss, trial.Verdict, nil
 			})
+			if len(steps) > 0 {
+				r.Steps = append(r.Steps, steps)
+			}
 			if err != nil {
 				return r, err
 			}
-			r.Steps = append(r.Steps, steps)
 		}
 		return r, nil
 	})
@@ -196,7 +218,7 @@ func (t *Tester) each(ctx context.Context, benchmark, head string, measure func(
 	var failed error
 	for _, size := range t.Sizes {
 		var r *Result
-		if r, failed = measure(size); failed != nil {
+		if r, failed = measure(size); failed != nil && len(r.Steps) == 0 {
 			break
 		}
 		printed := t.view.Print(struct {
@@ -204,6 +226,9 @@ func (t *Tester) each(ctx context.Context, benchmark, head string, measure func(
 		}{r}, "%s", r.table())
 		if printed != nil {
 			return printed
+		}
+		if failed != nil { // the steps so far are printed
+			break
 		}
 	}
 	if ctx.Err() != nil {
@@ -219,13 +244,13 @@ func (t *Tester) each(ctx context.Context, benchmark, head string, measure func(
 	return failed
 }
 
-// short remarks on trials that are shorter or fewer than the standards ask for.
+// short remarks on trials that are shorter or fewer than the standards recommend.
 func (t *Tester) short(duration time.Duration, repeat int) {
 	if t.Duration < duration {
-		t.remark("trials of %s; RFC 2544 asks for %s or more (--duration)", quantity.FormatDuration(t.Duration), quantity.FormatDuration(duration))
+		t.remark("trials of %s; RFC 2544 recommends %s or more (--duration)", quantity.FormatDuration(t.Duration), quantity.FormatDuration(duration))
 	}
 	if t.Repeat < repeat {
-		t.remark("each result is of %s; the standards ask for %d or more (--repeat)", quantity.Count(t.Repeat, "measurement"), repeat)
+		t.remark("each result is based on %s; the standards recommend %d or more (--repeat)", quantity.Count(t.Repeat, "measurement"), repeat)
 	}
 }
 

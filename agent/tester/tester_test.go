@@ -75,3 +75,23 @@ func (r *rig) checkRefusals(t *testing.T) {
 		}
 	}
 }
+
+// TestUnfinishedSearch: an interrupted search says what it has found.
+func TestUnfinishedSearch(t *testing.T) {
+	for _, row := range []struct {
+		found search.Result
+		want  string
+	}{
+		{search.Result{}, ""},
+		{search.Result{Trials: 1}, ""},
+		{search.Result{Trials: 1, Above: 1000}, "64 bytes: the search was interrupted after 1 trial: the result is below 1000 frames/s, which did not pass"},
+		{search.Result{Trials: 3, Above: 1000, Passed: 500}, "64 bytes: the search was interrupted after 3 trials: 500 frames/s passed, 1000 frames/s did not"},
+		{search.Result{Trials: 1, Passed: 1000}, "64 bytes: the search was interrupted after 1 trial: 1000 frames/s passed"},
+	} {
+		tester := &Tester{}
+		tester.unfinished(64, row.found, frameRate)
+		if got := strings.Join(tester.remarks, "; "); got != row.want {
+			t.Errorf("%+v: %q, want %q", row.found, got, row.want)
+		}
+	}
+}

@@ -35,7 +35,7 @@ type testerFlags struct {
 	From         string        `placeholder:"ADDRESS[:PORT]" help:"Source; default: the interface's address, port 50000."`
 	Proto        string        `default:"udp" enum:"udp,raw" help:"Protocol: udp, or raw (IP protocol 253), whose test frames are 8 bytes shorter."`
 	Sizes        []int         `placeholder:"BYTES,..." help:"Lengths of the frames without their frame check sequence; default: those of RFC 2544, 60 to 1514."`
-	Duration     time.Duration `default:"2s" placeholder:"TIME" help:"Duration of a trial (${default}); RFC 2544 asks for 60s, for latency 120s."`
+	Duration     time.Duration `default:"2s" placeholder:"TIME" help:"Duration of a trial (${default}); RFC 2544 recommends 60s, for latency 120s."`
 	Repeat       int           `default:"1" placeholder:"N" help:"How many times each result is measured (${default}); median and percentiles are reported."`
 	Shortfall    share         `default:"1%" placeholder:"SHARE" help:"Share of frames that the sender may leave out of a valid trial (${default})."`
 	Late         time.Duration `default:"100us" placeholder:"TIME" help:"Leave out frames that would leave later than this, so that no burst follows an interruption of the sender (${default})."`
@@ -62,7 +62,7 @@ func (s *share) UnmarshalText(text []byte) error {
 }
 
 type acceptFlags struct {
-	Loss       share `default:"0" placeholder:"SHARE" help:"Share of frames that a trial may lose and pass, such as 0.1% (${default}: none, as RFC 2544 asks)."`
+	Loss       share `default:"0" placeholder:"SHARE" help:"Share of frames that a trial may lose and pass, such as 0.1% (${default}: none, as in RFC 2544)."`
 	Resolution share `default:"0.5%" placeholder:"SHARE" help:"Resolution of the result (${default})."`
 }
 

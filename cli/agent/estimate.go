@@ -18,7 +18,7 @@ import (
 type estimateCmd struct {
 	Capacity  capacityCmd  `cmd:"" help:"Estimate the rate of the narrowest link from the dispersion of packet pairs and trains."`
 	Available availableCmd `cmd:"" help:"Estimate the bandwidth that cross traffic leaves, from streams or chirps that build up a queue."`
-	Hops      hopsCmd      `cmd:"" help:"Estimate the links before routers, from round-trip times of packets of several sizes."`
+	Hops      hopsCmd      `cmd:"" help:"Estimate the capacity of the link in front of each router, from round-trip times of packets of several sizes."`
 }
 
 // sendFlags select the path.
@@ -50,10 +50,10 @@ type pathFlags struct {
 type capacityCmd struct {
 	pathFlags
 	Pairs  int           `default:"200" placeholder:"N" help:"Packet pairs (${default})."`
-	Trains int           `default:"20" placeholder:"N" help:"Trains, which tell the capacity from rates that cross traffic causes (${default})."`
+	Trains int           `default:"20" placeholder:"N" help:"Number of trains, used to distinguish the capacity from modes caused by cross traffic (${default})."`
 	Count  int           `default:"50" placeholder:"N" help:"Packets per train (${default})."`
 	Size   int           `default:"1514" placeholder:"BYTES" help:"Length of the frames without frame check sequence (${default})."`
-	Every  time.Duration `default:"10ms" placeholder:"TIME" help:"Least mean time between pairs (${default})."`
+	Every  time.Duration `default:"10ms" placeholder:"TIME" help:"Minimum mean interval between pairs (${default})."`
 	Seed   uint64        `default:"1" help:"Seed of the random times between pairs and trains."`
 }
 
@@ -72,12 +72,12 @@ func (c *capacityCmd) Run(ctx context.Context) error {
 type availableCmd struct {
 	pathFlags
 	Method     string        `default:"slops" enum:"slops,chirp" help:"slops (streams at rates that narrow down the range; slower) or chirp (trains whose rate grows); default ${default}."`
-	MaxRate    string        `placeholder:"BITS" help:"Highest rate to send in bit/s, such as 100M; default: a little above that at which trains arrive."`
+	MaxRate    string        `placeholder:"BITS" help:"Highest rate to send in bit/s, such as 100M; default: slightly above the rate at which trains arrive."`
 	Streams    int           `default:"10" placeholder:"N" help:"Streams of each rate (${default})."`
 	Packets    int           `placeholder:"N" help:"Packets of a stream or chirp; default: 100, of a chirp 40."`
 	Chirps     int           `default:"60" placeholder:"N" help:"Chirps (${default})."`
 	Resolution float64       `default:"0.05" placeholder:"SHARE" help:"Width of the range at which the search ends, as a share of the highest rate (${default})."`
-	Every      time.Duration `default:"20ms" placeholder:"TIME" help:"Least mean time between streams or chirps (${default})."`
+	Every      time.Duration `default:"20ms" placeholder:"TIME" help:"Minimum mean interval between streams or chirps (${default})."`
 	Seed       uint64        `default:"1" help:"Seed of the random times between streams."`
 }
 

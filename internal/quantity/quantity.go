@@ -110,6 +110,17 @@ func Count[N int | int64 | uint64](n N, thing string) string {
 	return fmt.Sprintf("%d %s", n, thing)
 }
 
+// FormatRate writes a rate in bit/s exactly, with a decimal unit: 10 Mbit/s, 1.5 kbit/s.
+func FormatRate(bitsPerSecond int64) string {
+	size, unit := 1.0, "bit/s"
+	for _, u := range []string{"kbit/s", "Mbit/s", "Gbit/s"} {
+		if math.Abs(float64(bitsPerSecond)) >= 1000*size {
+			size, unit = 1000*size, u
+		}
+	}
+	return strconv.FormatFloat(float64(bitsPerSecond)/size, 'f', -1, 64) + " " + unit
+}
+
 // FormatNanos writes a time in nanoseconds with three significant figures: 5.12 ms.
 func FormatNanos(ns int64) string {
 	v := float64(ns)

@@ -108,3 +108,13 @@ func TestCount(t *testing.T) {
 		}
 	}
 }
+
+func TestFormatRate(t *testing.T) {
+	for rate, want := range map[int64]string{
+		0: "0 bit/s", 999: "999 bit/s", 1000: "1 kbit/s", 1500: "1.5 kbit/s", 10_000_001: "10.000001 Mbit/s", 2_000_000_000: "2 Gbit/s", 5_000_000_000_000: "5000 Gbit/s",
+	} {
+		if got := quantity.FormatRate(rate); got != want {
+			t.Errorf("%d: %q, want %q", rate, got, want)
+		}
+	}
+}

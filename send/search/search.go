@@ -54,6 +54,9 @@ type Result struct {
 	Above  float64 `json:"above"`
 	Limit  Limit   `json:"limit"`
 	Trials int     `json:"trials"`
+	// Passed is the highest load that passed, once or twice, in a search that an error ended;
+	// it has no Load.
+	Passed float64 `json:"passed,omitempty"`
 }
 
 // ErrRange marks a range that cannot be searched.
@@ -73,7 +76,7 @@ func (r Range) Highest(trial func(load float64) (Verdict, error)) (Result, error
 	s := state{Range: r, trial: trial}
 	for load := r.Most; ; load = s.middle() {
 		if err := s.try(load); err != nil {
-			return s.Result, err
+			return s.soFar(), err
 		}
 		for s.isNarrow() {
 			if s.top() == 0 || s.confirmed {
@@ -81,7 +84,7 @@ func (r Range) Highest(trial func(load float64) (Verdict, error)) (Result, error
 				return s.Result, nil
 			}
 			if err := s.confirm(); err != nil {
-				return s.Result, err
+				return s.soFar(), err
 			}
 		}
 	}
@@ -95,6 +98,12 @@ type state struct {
 	trial     func(float64) (Verdict, error)
 	passed    []float64 // ascending, all below Above
 	confirmed bool      // the highest of them passed twice
+}
+
+// soFar is what is known of a search that an error of a trial ended.
+func (s *state) soFar() Result {
+	s.Passed = s.top()
+	return s.Result
 }
 
 func (s *state) top() float64 {

@@ -133,8 +133,12 @@ func TestHighestErrors(t *testing.T) {
 			}
 			return capacity(50)(load), nil
 		})
-		if !errors.Is(err, failure) || got.Load != 0 {
-			t.Errorf("%+v, %v", got, err)
+		passed := 50.0
+		if after = got.Trials; after < 3 { // at 100, at 50, and the one that fails
+			passed = 0
+		}
+		if !errors.Is(err, failure) || got.Load != 0 || got.Passed != passed {
+			t.Errorf("%+v, %v, want %g as the highest that passed", got, err, passed)
 		}
 	}
 }

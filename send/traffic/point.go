@@ -1,6 +1,8 @@
 package traffic
 
 import (
+	"strconv"
+
 	"pillion.dev/measure"
 	"pillion.dev/measure/point"
 	"pillion.dev/send/frame"
@@ -21,6 +23,9 @@ const (
 // Packets is the option that asks for a row for each packet.
 const Packets = "packets"
 
+// countDefault is the default of the option count.
+const countDefault = 50
+
 // Point sends packets from each source to each of its destinations (seed 5).
 var Point = point.Register(point.Descriptor{
 	Name:   "send",
@@ -35,7 +40,7 @@ var Point = point.Register(point.Descriptor{
 			ChoiceDocs: []string{"trains of count packets, gap apart", "pairs of packets as close as possible", "trains of count packets at a rate",
 				"trains of count packets whose gaps shrink", "an endless stream with a fixed gap (RFC 3432)",
 				"an endless Poisson stream with a mean gap (RFC 2330)", "times and sizes drawn from a model", "the packets of a schedule, repeated"}},
-		{Name: "count", Type: point.Integer, Default: "50", Min: "1", Max: "100000", Doc: "packets per train"},
+		{Name: "count", Type: point.Integer, Default: strconv.Itoa(countDefault), Min: "1", Max: "100000", Doc: "packets per train, of the patterns train, rate and chirp"},
 		{Name: "gap", Type: point.Duration, Default: "1ms", Min: "0s", Max: "1h", Doc: "time between packets, the mean of poisson, the first of chirp; 0 in a train: as close as possible"},
 		{Name: "every", Type: point.Duration, Default: "1s", Min: "1ms", Max: "24h", Doc: "time from the beginning of a train or schedule to that of the next"},
 		{Name: "rate", Type: point.Text, Default: "", Doc: "rate of the pattern rate in bit/s, such as 500k"},

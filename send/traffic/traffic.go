@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -72,6 +73,9 @@ func Parse(o point.Options) (*Traffic, error) {
 // pattern reads the options of the pattern, and refuses those of another one.
 func (t *Traffic) pattern() (err error) {
 	pattern := t.options.Text("pattern")
+	if n := t.options.Integer("count"); n != countDefault && !slices.Contains([]string{train, rate, chirp}, pattern) {
+		return fmt.Errorf("%w: count %d: the pattern %s has no trains; the option duration ends it", ErrTraffic, n, pattern)
+	}
 	for _, name := range []string{rate, modelled, listed} {
 		switch given := t.options.Text(name) != ""; {
 		case given && pattern != name:

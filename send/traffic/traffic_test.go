@@ -29,6 +29,7 @@ func TestParse(t *testing.T) {
 		{"model", map[string]string{"pattern": "model", "model": "interval=exponential(20ms) size=constant(200B)"}, "interval exponential(20ms), size constant(200B,min=60B,max=1514B), udp port 9"},
 		{"schedule", map[string]string{"pattern": "schedule", "schedule": "0 size=100;+1ms size=200 together\n+1ms payload=c0ffee"}, "schedule of 3 packets, every 1s, udp port 9"},
 
+		{"count without trains", map[string]string{"pattern": "periodic", "count": "7", "gap": "20ms"}, "!count 7: the pattern periodic has no trains; the option duration ends it"},
 		{"no rate", map[string]string{"pattern": "rate"}, "!needs the option rate"},
 		{"rate of another pattern", map[string]string{"rate": "1M"}, "!needs the pattern rate"},
 		{"model of another pattern", map[string]string{"model": "x"}, "!needs the pattern model"},
