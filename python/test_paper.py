@@ -74,6 +74,17 @@ class Paper(unittest.TestCase):
         self.assertIsInstance(others.parts[0], Table)
         self.assertEqual(others.parts[0].rows, [["Table II", "Throughput", "needs oprofile"]])
 
+    def test_an_analysis_that_fails_is_told(self):
+        with tempfile.TemporaryDirectory() as folder:
+            os.makedirs(folder + "/papers/pezaros-2011")
+            entry = {**TABLE["ours"][0], "analysis": "permanova", "arguments": {"terms": "speed"}, "keys": {"size": "term"}, "columns": {"rate": "p"}}
+            with open(folder + "/papers/pezaros-2011/1.yaml", "wb") as file:
+                file.write(changed(ours=[entry]))
+            simulate(folder + "/r", {"mark": ["none", "delay"], "size": [56]}, name="s1", blocks=4)
+            beside = paper.sections(pillion.experiment(folder + "/r"), "pezaros-2011", folder + "/papers")[0]
+        self.assertEqual({row[-1] for row in beside.parts[0].rows}, {"not measured"})
+        self.assertIn("Not set beside Table I: permanova of rate: ", beside.parts[1].text)
+
     def test_names_that_differ_only_in_case(self):
         self.assertEqual(paper.closest("oml-O", ["oml-o", "oml-O", "OML-O"]), ["oml-O"])
         self.assertEqual(paper.closest("Native", ["native", "delay"]), ["native"])

@@ -235,14 +235,21 @@ def unit_of(table, column):
 
 
 def _beside(experiment, table):
-    """The published table with our columns, and how many rows have a counterpart."""
+    """The published table with our columns, the entries they are of, and why some have none."""
     entries = [e for e in table["ours"] if e["experiment"] == experiment.design.name]
     columns, rows = list(table["columns"]), [[text_of(v) for v in row] for row in table["rows"]]
     at = {column: i for i, column in enumerate(columns)}
     compared = list(dict.fromkeys(column for entry in entries for column in entry["columns"]))
     ours = [{} for _ in rows]
+    failed = []
     for entry in entries:
-        for mine, found in zip(ours, matched(table, entry, analysed(experiment, entry))):
+        try:
+            result = analysed(experiment, entry)
+        except ValueError as error:  # such as a measure that is the same in each run
+            failed.append("Not set beside %s: %s of %s: %s." % (
+                table["item"], entry.get("analysis", "means"), entry.get("measure") or experiment.measure, error))  # fmt: skip
+            continue
+        for mine, found in zip(ours, matched(table, entry, result)):
             mine.update(found or {})
     # A chance is written as such: 1e-165 would claim to know it.
     chances = {column for entry in entries for column, name in entry["columns"].items() if name in ("p", "p_permuted")}
@@ -255,7 +262,7 @@ def _beside(experiment, table):
         row += [_ours_text(mine[c], c in chances) if c in mine else "not measured" for c in compared]
     numeric = {at[c] for c in compared} | set(range(len(columns), len(heads)))
     caption = "%s: %s (%s)" % (table["item"], table["title"], table["source"])
-    return Table(caption, heads, rows, numeric), entries
+    return Table(caption, heads, rows, numeric), entries, failed
 
 
 def _ours_text(value, is_chance):
@@ -272,8 +279,9 @@ def sections(experiment, name, folder=None):
     mine = [t for t in tables if any(e["experiment"] == experiment.design.name for e in t["ours"])]
     others = [t for t in tables if t not in mine]
     for table in mine:
-        shown, entries = _beside(experiment, table)
+        shown, entries, failed = _beside(experiment, table)
         parts.append(shown)
+        parts += [Text(text, note=True) for text in failed]
         parts += [Text(entry["note"], note=True) for entry in entries if entry.get("note")]
         parts += _remarks(table)
     if not mine:
