@@ -64,8 +64,8 @@ class Notebook(unittest.TestCase):
     def test_runs(self):
         """Each cell of the example runs, and its figures are drawn."""
         import nbformat
-        from jupyter_client import AsyncKernelManager
         from nbclient import NotebookClient
+        from traitlets.config import Config
 
         path = os.path.join(HERE, "examples", "experiment.ipynb")
         notebook = nbformat.read(path, as_version=4)
@@ -75,8 +75,9 @@ class Notebook(unittest.TestCase):
         environment = {"PYTHONPATH": HERE, "IPYTHONDIR": folder, "JUPYTER_RUNTIME_DIR": folder, "TMPDIR": folder}
         self.enterContext(mock.patch.dict(os.environ, environment))
         os.environ.pop("MPLBACKEND", None)
-        kernel = AsyncKernelManager(kernel_name="python3", transport="ipc", ip=os.path.join(folder, "kernel"))
-        NotebookClient(notebook, km=kernel, timeout=120, resources={"metadata": {"path": folder}}).execute()
+        # Its sockets are files, so that no other user can talk to it.
+        local = Config({"ConnectionFileMixin": {"transport": "ipc", "ip": os.path.join(folder, "kernel")}})
+        NotebookClient(notebook, config=local, timeout=120, kernel_name="python3", resources={"metadata": {"path": folder}}).execute()
         images = [o for cell in notebook.cells for o in cell.get("outputs", []) if "image/png" in o.get("data", {})]
         self.assertEqual(len(images), 3)
 

@@ -116,6 +116,13 @@ class Plain(unittest.TestCase):
         figure = figures.histogram({"a": [1, 2, 3, 99]}, bins=np.linspace(0, 5, 6))
         self.assertIn("1 outside the axis", texts(figure))
 
+    def test_large_values_are_written_with_a_prefix(self):
+        figure = figures.series({"a": ([2e7, 2.1e7], [1.9e7, 2e7], [2.1e7, 2.2e7])}, ["x", "y"], "rate (bit/s)")
+        with theme.settings():
+            figure.savefig(os.devnull, format="svg")
+        self.assertTrue(any(t.get_text().endswith("M") for t in figure.axes[0].get_yticklabels()))
+        self.assertEqual(figure.axes[0].yaxis.get_offset_text().get_text(), "")
+
     def test_constant_and_missing_values(self):
         figures.histogram({"a": [1.0, 1.0]})
         figures.violin({"a": [1.0, 1.0], "b": [2.0]})

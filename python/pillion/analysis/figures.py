@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter
 from scipy import stats as scipy_stats
 
 from pillion.analysis import theme
@@ -26,6 +27,13 @@ def _groups(groups):
     if not cleaned:
         raise ValueError("draw: no group has a value")
     return cleaned
+
+
+def large(axis, *values):
+    """Write 20 M in place of a factor of 1e7 at the end of an axis."""
+    most = max((np.nanmax(np.abs(v)) for v in map(np.asarray, values) if v.size and np.isfinite(v).any()), default=0)
+    if most >= 1e5:
+        axis.set_major_formatter(EngFormatter(sep="\u2009"))
 
 
 def legend(axes, count, title=None, **options):
@@ -55,6 +63,7 @@ def ecdf(groups, label="", legend_title=None):
         axes.step(np.concatenate([values[:1], values]), np.concatenate([[0], share]), where="post", color=theme.colour(i),
                   linestyle=theme.line(i), label=name)  # fmt: skip
     axes.set(xlabel=label, ylabel="share of runs at or below", ylim=(0, 1.02))
+    large(axes.xaxis, *groups.values())
     legend(axes, len(groups), legend_title)
     return figure
 
@@ -92,6 +101,7 @@ def histogram(groups, label="", bins=None, legend_title=None):
         if outside:
             axes.set_title("%d outside the axis" % outside, loc="right", fontsize=8)
     all_axes[-1, 0].set_xlabel(label)
+    large(all_axes[-1, 0].xaxis, *groups.values())
     figure.supylabel("share of runs", fontsize=9)
     return figure
 
@@ -151,6 +161,7 @@ def violin(groups, label="", place_label=""):
         axes.vlines(i, low, high, color=theme.INK, linewidth=3)
         axes.plot([i], [middle], marker="o", color=theme.PAPER, markeredgecolor=theme.INK, markersize=5)
     _categories(axes, names, label, place_label)
+    large(axes.yaxis, *groups.values())
     return figure
 
 
@@ -168,6 +179,7 @@ def box(groups, label="", place_label=""):
         for part in (*drawn["whiskers"][2 * i : 2 * i + 2], *drawn["caps"][2 * i : 2 * i + 2]):
             part.set(color=theme.colour(i))
     _categories(axes, names, label, place_label)
+    large(axes.yaxis, *groups.values())
     return figure
 
 
@@ -235,6 +247,7 @@ def intervals(labels, estimates, lows, highs, label="", reference=None, groups=N
         axes.plot(values, at, linestyle="none", marker="|", markersize=13, markeredgewidth=2, color=theme.INK, label="target")
     axes.set_yticks(rows, [str(label) for label in labels])
     axes.set(xlabel=label, ylim=(len(labels) - 0.4, -0.6))
+    large(axes.xaxis, estimates)
     axes.grid(visible=False, axis="y")
     legend(axes, 2 if len(names) > 1 or bounds or beside is not None else 1)
     return figure
@@ -295,5 +308,6 @@ def series(lines, places, label="", place_label="", title=None, joined=True):
     axes.set(xlabel=place_label, ylabel=label, xlim=(-0.5, len(places) - 0.5))
     axes.grid(visible=False, axis="x")
     _tilt(axes, [str(p) for p in places])
+    large(axes.yaxis, *(means for means, _, _ in lines.values()))
     legend(axes, len(lines), title)
     return figure
