@@ -57,6 +57,8 @@ class Experiment(unittest.TestCase):
         self.assertEqual([t.get_text() for t in axes.texts], ["%.3f" % v for v in table["ratio"]])
         low, high = axes.collections[0].get_clim()
         self.assertAlmostEqual((low + high) / 2, 1.0, msg="no effect is the middle of the colours")
+        noise = self.x.where("mark=none,empty").plot.heat_map("mark", "load").axes[0].collections[0].get_clim()
+        self.assertAlmostEqual(noise[1] - noise[0], 0.04, msg="noise is not drawn as an effect")
 
     def test_distributions(self):
         responses = np.exp(self.x.responses()["value"])

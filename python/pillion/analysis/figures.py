@@ -254,8 +254,11 @@ def intervals(labels, estimates, lows, highs, label="", reference=None, groups=N
 
 
 @theme.themed
-def heat_map(values, rows, columns, label="", row_label="", column_label="", middle=None, text="%.3g"):
-    """A matrix with its values written in the cells; with a middle, colours diverge from it."""
+def heat_map(values, rows, columns, label="", row_label="", column_label="", middle=None, text="%.3g", reach=0.0):
+    """A matrix with its values written in the cells; with a middle, colours diverge from it.
+
+    The darkest colours are at least reach away from the middle, so that noise stays pale.
+    """
     import matplotlib as mpl
 
     values = np.asarray(values, dtype=float)
@@ -265,7 +268,7 @@ def heat_map(values, rows, columns, label="", row_label="", column_label="", mid
     else:
         raise ValueError("draw: the heat map has no value")
     if middle is not None:
-        reach = max(abs(high - middle), abs(low - middle)) or 1.0
+        reach = max(abs(high - middle), abs(low - middle), reach) or 1.0
         low, high = middle - reach, middle + reach
     elif low == high:
         low, high = low - 0.5, high + 0.5

@@ -6,6 +6,10 @@ import pandas as pd
 from pillion.analysis import bins, checks, effects, figures, model, theme
 
 
+# Ratios closer to 1 are pale in a heat map, whatever the others are.
+SMALL = 0.02
+
+
 class Plots:
     """Figures of one experiment; by, line, rows and columns name factors."""
 
@@ -128,7 +132,7 @@ class Plots:
         matrix = matrix.reindex(index=[v for v in x.design.factors[rows] if v in matrix.index],
                                 columns=[v for v in x.design.factors[columns] if v in matrix.columns])  # fmt: skip
         return figures.heat_map(matrix.to_numpy(), list(matrix.index), list(matrix.columns), label, rows, columns, middle,
-                                "%.3f" if middle == 1.0 else "%.4g")  # fmt: skip
+                                "%.3f" if middle == 1.0 else "%.4g", SMALL if middle == 1.0 else 0.0)  # fmt: skip
 
     def ecdf(self, by=None, measure=None, where=None, value="response"):
         """Empirical distribution of runs, by level; value="measure" without reference to the base."""
