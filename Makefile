@@ -239,7 +239,7 @@ bench-router: workloads ## measure what the router profile costs and whether its
 	.ci/experiment $(RESULTS) bench/router*.yaml
 
 .PHONY: bench-send
-bench-send: workloads ## compare the sender with other programs as far as make install-bench installed them, and measure models (2 hours; QUICK=1: 8 minutes)
+bench-send: install-bench workloads ## compare the sender with iperf2, iperf3 and D-ITG, and measure models (2 hours; QUICK=1: 8 minutes)
 	.ci/experiment $(RESULTS) bench/send*.yaml
 
 .PHONY: bench-capacity
