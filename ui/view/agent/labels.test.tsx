@@ -10,7 +10,7 @@ import { AddressesPanel } from "./addresses.tsx";
 import { LabelsPanel } from "./labels.tsx";
 
 const agent = create(AgentSchema, {
-  name: "a", state: "connected", labels: { site: "office", role: "edge" }, approvedLabels: { site: "office" }, claimedLabels: { site: "berlin", floor: "2" },
+  name: "a", state: "connected", labels: { site: "office", role: "edge", rack: "7" }, setLabels: { role: "edge" }, approvedLabels: { site: "office" }, tokenLabels: { rack: "7" }, claimedLabels: { site: "berlin", floor: "2" },
   approvedAddresses: ["10.0.0.0/24"], addressConflicts: [{ address: "10.0.0.7", agent: "b" }],
 });
 let box: HTMLElement;
@@ -33,7 +33,7 @@ const click = async (name: string, within: ParentNode = box) => {
 
 test("origins differ, and one label is approved at a time", async () => {
   render(<LabelsPanel agent={agent} />, box);
-  expect([...box.querySelectorAll(".label")].map((l) => `${l.className}: ${l.textContent}`)).toEqual(["label set: role=edge", "label approved: site=office", "label claimed: floor=2", "label claimed: site=berlin"]);
+  expect([...box.querySelectorAll(".label")].map((l) => `${l.className}: ${l.textContent}`)).toEqual(["label token: rack=7", "label set: role=edge", "label approved: site=office", "label claimed: floor=2", "label claimed: site=berlin"]);
   expect(box.textContent).toContain("Waiting for approval. No session selects this host by them yet.");
   await click("Approve floor=2");
   expect(calls).toEqual([{ name: "a", labels: { floor: "2" } }]);
@@ -44,7 +44,7 @@ test("an approval that replaces a label asks first, and so does a withdrawal", a
   await click("Approve site=berlin");
   expect(calls).toEqual([]);
   const dialog = box.querySelector("dialog");
-  expect(dialog?.textContent).toContain("site=berlin would replace site=office, which an operator or the join token approved.");
+  expect(dialog?.textContent).toContain("site=berlin would replace site=office, which an operator approved.");
   await click("Approve", dialog ?? box);
   expect(calls).toEqual([{ name: "a", labels: { site: "berlin" } }]);
   await click("Withdraw site=office");

@@ -4,7 +4,7 @@ import type { Agent } from "../../gen/agent_pb.ts";
 import { operates } from "../../data/account.ts";
 import { agents } from "../../data/agents.ts";
 import { agentClient, sentence } from "../../data/client.ts";
-import { approve, labelsByOrigin, labelText, replacement, setLabels, type Label } from "../../data/labels.ts";
+import { approve, labelsByOrigin, labelText, replacement, type Label } from "../../data/labels.ts";
 import { Dialog } from "../../part/dialog.tsx";
 import { Icon } from "../../part/icon.tsx";
 
@@ -37,7 +37,7 @@ export function LabelsPanel({ agent }: { agent: Agent }) {
 function originOf({ origin, overridden }: Label): string {
   if (origin === "set") return "set by an operator";
   if (origin === "claimed") return "claimed by the agent";
-  return overridden ? "approved, but overridden" : "approved, or from the join token";
+  return `${origin === "token" ? "from the join token" : "approved by an operator"}${overridden ? ", overridden" : ""}`;
 }
 
 function Line({ agent, label, changes }: { agent: Agent; label: Label; changes: boolean }) {
@@ -46,6 +46,7 @@ function Line({ agent, label, changes }: { agent: Agent; label: Label; changes: 
   const [busy, setBusy] = useState(false);
   const text = labelText(label);
   const claimed = label.origin === "claimed";
+  const withdrawable = label.origin === "approved";
   const replaced = claimed ? replacement(agent, label.key) : undefined;
   const act = () => approve(agent.name, claimed ? { labels: { [label.key]: label.value } } : { withdraw: [label.key] });
   const press = async () => {
@@ -63,7 +64,7 @@ function Line({ agent, label, changes }: { agent: Agent; label: Label; changes: 
     <li>
       <span class={`label ${label.origin}${label.overridden ? " overridden" : ""}`}>{text}</span>
       <span class="soft small">{originOf(label)}</span>
-      {changes && label.origin !== "set" && <button type="button" class="small-button" disabled={busy} aria-label={`${claimed ? "Approve" : "Withdraw"} ${text}`} onClick={() => void press()}>{claimed ? "Approve" : "Withdraw"}</button>}
+      {changes && (claimed || withdrawable) && <button type="button" class="small-button" disabled={busy} aria-label={`${claimed ? "Approve" : "Withdraw"} ${text}`} onClick={() => void press()}>{claimed ? "Approve" : "Withdraw"}</button>}
       {fault && <p class="field-fault" role="alert">{fault}</p>}
       {asking && (
         <Dialog title={claimed ? `Approve ${text}?` : `Withdraw the approval of ${text}?`} action={claimed ? "Approve" : "Withdraw"} danger={!claimed} onAction={act} onClose={() => setAsking(false)} explain={sentence}>
@@ -84,7 +85,7 @@ function parsed(text: string): Record<string, string> {
 }
 
 function Form({ agent, done }: { agent: Agent; done: () => void }) {
-  const [text, setText] = useState(Object.entries(setLabels(agent)).map(([key, value]) => labelText({ key, value })).join("\n"));
+  const [text, setText] = useState(Object.entries(agent.setLabels).map(([key, value]) => labelText({ key, value })).join("\n"));
   const [fault, setFault] = useState("");
   const [busy, setBusy] = useState(false);
   const save = async (event: Event) => {
