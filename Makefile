@@ -173,7 +173,7 @@ install-bench: ## also install what the benchmarks compare Pillion with (softflo
 	@.ci/install bench
 
 .PHONY: bench
-bench: install build ## measure the overhead (20 minutes), or EXPERIMENT=overhead-peers and others (bench/*.yaml); QUICK=1 proves that it runs
+bench: install build ## measure the overhead (at most 30 minutes), or EXPERIMENT=overhead-peers and others (bench/*.yaml); QUICK=1 proves that it runs
 	go build -o bin/ ./bench/overhead
 	.ci/experiment $(RESULTS) $(EXPERIMENT:%=bench/%.yaml)
 
