@@ -1,0 +1,98 @@
+package pillion
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const experimentText = `experiment: demo
+description: Is b faster than a?
+seed: 4
+factors: {mode: [a, b], size: {small: {n: 10}, large: {n: 20}}}
+exclude: ["mode=b size=large"]
+run:
+  command: 'test "{mode}" = a && r=$(({n} * 10)) || r=$(({n} * 12)); echo "{{\"rate\": $((r + {block}))}}"'
+  settle: 0s
+  duration: 10ms
+measures: {rate: {field: rate, unit: packets/s, better: higher}}
+response: {log_ratio: rate, to: {mode: a}}
+targets: [{where: "mode=b", at_least: 1.1}, {where: "mode=b", at_least: 1.5}, {where: "mode=b", within: 2%}]
+design: {null_arm: true}
+stop: {effect: mode, half_width: 5%, pilot: 4, most: 9}
+`
+
+// put makes a file in the program's home, where it runs.
+func (p *program) put(name, text string) {
+	p.t.Helper()
+	if err := os.WriteFile(filepath.Join(p.home, name), []byte(text), 0o644); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// expect runs a command and checks its exit code and a part of what it prints.
+func (p *program) expect(code int, want string, arguments ...string) string {
+	p.t.Helper()
+	out, errorText, got := p.run(append([]string{"experiment"}, arguments...)...)
+	if got != code || !strings.Contains(out+errorText, want) {
+		p.t.Errorf("experiment %v: exit code %d, want %d with %q:\n%s%s", arguments, got, code, want, out, errorText)
+	}
+	return out
+}
+
+func TestExperiment(t *testing.T) {
+	p := newProgram(t, nil)
+	p.put("demo.yaml", experimentText)
+	p.expect(0, "demo.yaml: valid; 3 cells and 2 runs of the null arm in a block, design ", "check", "demo.yaml")
+	compareGolden(t, "testdata/experiment-plan.golden", p.expect(0, "", "plan", "demo.yaml"))
+	compareGolden(t, "testdata/experiment-plan-json.golden", p.expect(0, "", "plan", "demo.yaml", "--blocks", "1", "-o", "json"))
+	p.expect(2, "hint: pillion experiment run begins it", "status", "demo.yaml")
+	p.expect(0, "finished: the half-width reached is", "run", "demo.yaml", "--lock", "lock")
+	p.expect(0, "", "status", "demo-results")
+	text := p.expect(0, "target: rate of mode=b at least 1.1", "status", "demo.yaml")
+	for _, want := range []string{"at least 1.1  ", " met\n", "at least 1.5  ", " missed\n", "null arm"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in\n%s", want, text)
+		}
+	}
+	p.expect(0, `"verdict": "missed"`, "status", "demo.yaml", "-o", "json")
+	p.expect(2, "hint: continue with pillion experiment resume", "run", "demo.yaml", "--lock", "lock")
+	p.expect(0, "resuming: 4 blocks complete, 0 runs", "resume", "demo.yaml", "--lock", "lock")
+	p.expect(0, "as measured", "plan", "demo.yaml")
+	p.put("demo.yaml", strings.Replace(experimentText, "seed: 4", "seed: 5", 1))
+	for _, verb := range []string{"resume", "status"} {
+		arguments := []string{verb, "demo.yaml"}
+		if verb == "resume" {
+			arguments = append(arguments, "--lock", "lock")
+		}
+		p.expect(2, "the design has changed; seed: 4, now 5", arguments...)
+	}
+}
+
+func TestExperimentMistakes(t *testing.T) {
+	p := newProgram(t, nil)
+	p.put("bad.yaml", strings.NewReplacer("exclude: [", "exclude: [\"mode=c\", ", "rate: rate", "rate: x").Replace(experimentText))
+	p.expect(2, "line 5: exclude[0]: factor mode has no level \"c\"", "check", "bad.yaml")
+	p.put("two.yaml", strings.NewReplacer("log_ratio: rate", "log_ratio: speed", "half_width: 5%, pilot: 4", "half_width: 5%, pilot: 1").Replace(experimentText))
+	p.expect(2, "check two.yaml: rejected: 5 mistakes", "check", "two.yaml")
+	p.expect(1, "hint: check the path", "check", "absent.yaml")
+	p.put("demo.yaml", experimentText)
+	p.expect(2, "is not between 0 and 1000", "plan", "demo.yaml", "--blocks", "-1")
+}
+
+func TestExperimentReportWithoutPython(t *testing.T) {
+	p := newProgram(t, nil)
+	p.put("demo.yaml", experimentText)
+	p.expect(2, "no results", "report", "demo.yaml")
+	p.expect(0, "finished", "run", "demo.yaml", "--lock", "lock")
+	p.expect(1, "hint: run pip install 'pillion[analysis]', or name another Python", "report", "demo.yaml", "--python", "./absent-python")
+	p.put("python", "#!/bin/sh\n[ \"$1\" = -c ] && exit 0\nshift 3\nprintf '%s\\n' \"$@\" > arguments\n")
+	if err := os.Chmod(filepath.Join(p.home, "python"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p.expect(0, "report written to", "report", "demo-results", "--python", "./python", "--paper", "li-2015", "-f", "out.html")
+	if text, err := os.ReadFile(filepath.Join(p.home, "arguments")); err != nil || !strings.HasSuffix(string(text), "out.html\n--paper\nli-2015\n") {
+		t.Errorf("arguments are %q, %v", text, err)
+	}
+}
