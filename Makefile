@@ -204,7 +204,7 @@ instrumented: install build ## build the workloads that report by OML's protocol
 	$(CC) -std=c11 -D_GNU_SOURCE -O2 -DPLAIN -o bin/bench/traffic-plain bench/instrumented/traffic/traffic.c -lm -pthread
 
 .PHONY: paper-s4
-paper-s4: instrumented ## repeat the experiments of mehani-2011, instrumented applications (5 hours at most; QUICK=1: 15 minutes)
+paper-s4: instrumented ## repeat the experiments of mehani-2011, instrumented applications (7 hours; QUICK=1: 12 minutes)
 	.ci/experiment --paper mehani-2011 $(RESULTS) bench/paper/s4/*.yaml
 
 .PHONY: bench-relay
