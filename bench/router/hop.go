@@ -50,8 +50,9 @@ func hopCommand(f *flag.FlagSet) func(ctx context.Context) (result.Result, error
 	f.IntVar(&h.packets, "packets", 200, "packets")
 	f.DurationVar(&h.gap, "gap", 5*time.Millisecond, "time between packets; it has to exceed l/C")
 	return func(ctx context.Context) (r result.Result, err error) {
-		if h.in <= 0 || h.out <= 0 || h.packets < 1 || h.bytes < leastPayload || h.bytes > mostPayload {
-			return nil, fmt.Errorf("-in, -out and -packets have to be positive, -payload %d to %d", leastPayload, mostPayload)
+		const least = 24 // bytes: the number of the packet is in it
+		if h.in <= 0 || h.out <= 0 || h.packets < 1 || h.bytes < least || h.bytes > mostPayload {
+			return nil, fmt.Errorf("-in, -out and -packets have to be positive, -payload %d to %d", least, mostPayload)
 		}
 		if h.agent, err = filepath.Abs(h.agent); err != nil {
 			return nil, err
