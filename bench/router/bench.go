@@ -108,7 +108,10 @@ func (b *bench) shoot(c *condition, all []departure) (s shot, err error) {
 	}
 	s.tests, s.rivals = s.tests-before[0], s.rivals-before[1]
 	if c.protocol == unix.IPPROTO_TCP {
-		// The end of the stream, and what had to wait for the window, is sent meanwhile.
+		// The end of the stream, what had to wait for the window and what was lost is sent meanwhile.
+		if err := b.sink.ended(); err != nil {
+			return s, err
+		}
 		if s.received, err = b.received.await(math.MaxUint64); err != nil {
 			return s, err
 		}

@@ -71,8 +71,8 @@ func TestEveryPacketIsAccountedFor(t *testing.T) {
 			if counts["processing"] == 0 || counts["processing"] != counts["processing_fine"] || counts["processing"] != counts["transit"] || counts["input"] != counts["output"] {
 				t.Errorf("histograms differ: %v", counts)
 			}
-			if slow := strings.Contains(name, "too much"); slow != (number("lost") > 0) {
-				t.Errorf("%v packets lost", r["lost"])
+			if strings.Contains(name, "too much") && number("lost") == 0 {
+				t.Error("no packet lost")
 			}
 		})
 	}
@@ -92,7 +92,8 @@ func TestCounts(t *testing.T) {
 	}
 	for traffic := range kinds {
 		r := measured(t, "account", "-packets", "5000", "-traffic", traffic)
-		if r["unnamed"].(float64) != 0 || r["dropped"].(float64) == 0 || r["forwarded"].(float64) == 0 {
+		forwarded := r["forwarded"].(float64)
+		if r["unnamed"].(float64) != 0 || forwarded == 0 || forwarded > 2000 && r["dropped"].(float64) == 0 { // one in a hundred, at random
 			t.Errorf("account of %s: %v", traffic, r)
 		}
 	}

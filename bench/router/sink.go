@@ -43,14 +43,25 @@ func openSink(t *testbed) (*sink, error) {
 
 // await waits for the end of a connection and compares what it brought.
 func (s *sink) await(bytes int64) error {
+	n, err := s.next()
+	if err == nil && n != bytes {
+		err = fmt.Errorf("send stream: %d of %d bytes arrived", n, bytes)
+	}
+	return err
+}
+
+// ended waits for the end of a connection.
+func (s *sink) ended() error {
+	_, err := s.next()
+	return err
+}
+
+func (s *sink) next() (bytes int64, err error) {
 	select {
 	case n := <-s.bytes:
-		if n != bytes {
-			return fmt.Errorf("send stream: %d of %d bytes arrived", n, bytes)
-		}
-		return nil
+		return n, nil
 	case <-time.After(6 * patience):
-		return fmt.Errorf("send stream: it does not end in %v", 6*patience)
+		return 0, fmt.Errorf("send stream: it does not end in %v", 6*patience)
 	}
 }
 
