@@ -31,7 +31,7 @@ func TestSessionSends(t *testing.T) {
 	b.pillion("session", "create", "--name", "much", "--from", "a", "--to", "b", "--trace=-1s", "--filter", "dport=9000",
 		"--point", "send:max_rate=20M")
 	eventually(t, "the session to show the reason", func() bool {
-		return containsAll(b.pillion("session", "show", "much"), "refused by the policy of this host: default of sending.rate", "20000000 bit/s exceed the limit of 10000000 bit/s")
+		return containsAll(b.pillion("session", "show", "much"), "refused by the policy of this host: default of sending.rate", "20 Mbit/s exceed the limit of 10 Mbit/s")
 	})
 }
 
