@@ -19,7 +19,7 @@ import (
 // pipe, which costs about ten times what DuckDB needs for it. More threads or memory do not
 // change that.
 var wholeTable = map[string]string{
-	"nothing": "SELECT 1",
+	"nothing":         "SELECT 1",
 	"two numbers":     "SELECT sum(packets)::DOUBLE, max(delay_p99_ns) FROM flows",
 	"grouped by text": "SELECT src, count(*), avg(delay_p99_ns) FROM flows GROUP BY src",
 }
