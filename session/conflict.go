@@ -53,7 +53,7 @@ func Fits(others []SourceTask, next SourceTask) error {
 	same := true // equal filters: the addresses are in a table without that limit
 	var met []string
 	for _, other := range others {
-		if other.Device != next.Device && other.Device != "" && next.Device != "" {
+		if !mayShare(other.Device, next.Device) {
 			continue
 		}
 		if field, theirs, ours := differ(other, next); field != "" {
@@ -71,12 +71,16 @@ func Fits(others []SourceTask, next SourceTask) error {
 		"a source supports %d unless all filters are equal", ErrConflict, strings.Join(met, " and "), len(set), RulesMax)
 }
 
+// mayShare reports whether two tasks may be on the same interface: one without a device may
+// use any.
+func mayShare(device, other string) bool { return device == other || device == "" || other == "" }
+
 // fitsReading returns an error if an agent cannot tell which marks to read for one more session.
 func fitsReading(others []DestinationTask, next DestinationTask) error {
 	filters := map[fivetuple.Filter]bool{}
 	var met []string
 	for _, task := range append(slices.Clone(others), next) {
-		if task.Device != next.Device && task.Device != "" && next.Device != "" {
+		if !mayShare(task.Device, next.Device) {
 			continue
 		}
 		for _, filter := range task.Filters {

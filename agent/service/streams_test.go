@@ -14,16 +14,21 @@ import (
 	"pillion.dev/measure"
 )
 
-// TestStreamsOfPoints: a point's samples are delivered unfiltered and as derived streams.
-func TestStreamsOfPoints(t *testing.T) {
+// countRows returns a sink and how many rows of each stream it has received.
+func countRows() (rows map[string]int64, put func(*measure.Schema, arrow.RecordBatch) error) {
 	var mu sync.Mutex
-	rows := map[string]int64{}
-	put := func(schema *measure.Schema, record arrow.RecordBatch) error {
+	rows = map[string]int64{}
+	return rows, func(schema *measure.Schema, record arrow.RecordBatch) error {
 		mu.Lock()
 		defer mu.Unlock()
 		rows[schema.Name] += record.NumRows()
 		return nil
 	}
+}
+
+// TestStreamsOfPoints: a point's samples are delivered unfiltered and as derived streams.
+func TestStreamsOfPoints(t *testing.T) {
+	rows, put := countRows()
 	s, err := openStreams(put, put, nil, []Stream{
 		{Name: "busy", Point: "host", Filters: []string{"avg(cpu_percent)", "max(load1)"}, Samples: 5},
 		{Name: "spread", Point: "host", Filters: []string{"quantiles(cpu_percent; 0.5, 0.99)"}, Every: time.Minute},
@@ -47,14 +52,7 @@ func TestStreamsOfPoints(t *testing.T) {
 // TestChainedStreams: a stream of a stream, in any order of the configuration; replaced
 // rows are not delivered.
 func TestChainedStreams(t *testing.T) {
-	var mu sync.Mutex
-	rows := map[string]int64{}
-	put := func(schema *measure.Schema, record arrow.RecordBatch) error {
-		mu.Lock()
-		defer mu.Unlock()
-		rows[schema.Name] += record.NumRows()
-		return nil
-	}
+	rows, put := countRows()
 	s, err := openStreams(put, put, nil, []Stream{
 		{Name: "minutes", Point: "seconds", Filters: []string{"max(cpu_percent_avg)"}, Every: time.Minute, Replace: true},
 		{Name: "seconds", Point: "host", Filters: []string{"avg(cpu_percent)"}, Every: time.Second, Replace: true},

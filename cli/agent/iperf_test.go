@@ -60,25 +60,7 @@ func TestIperf(t *testing.T) {
 	}
 	host := namespace.New(t)
 	address, received := collector(t)
-	in := []string{"netns", "exec", host, "iperf3"}
-	server := exec.Command("ip", append(in, "-s", "-1", "--forceflush")...)
-	out, err := server.StdoutPipe()
-	if err == nil {
-		err = server.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { server.Process.Kill(); server.Wait() })
-	for said := ""; !strings.Contains(said, "listening"); {
-		piece := make([]byte, 1024)
-		n, err := out.Read(piece)
-		if err != nil {
-			t.Fatalf("the server said %q: %v", said, err)
-		}
-		said += string(piece[:n])
-	}
-	go io.Copy(io.Discard, out)
+	serveIperf(t, host)
 	inside := script(t, "exec ip netns exec "+host+" iperf3 \"$@\"\n")
 	if err := runIperf(t.Context(), address, inside, "--", "-c", "127.0.0.1", "-t", "1", "-i", "0.5", "-P", "2", "-b", "10M"); err != nil {
 		t.Fatal(err)
@@ -110,24 +92,7 @@ func TestIperfPackets(t *testing.T) {
 		return command
 	}
 	folder := t.TempDir()
-	server := exec.Command("ip", "netns", "exec", host, "iperf3", "-s", "-1", "--forceflush")
-	out, err := server.StdoutPipe()
-	if err == nil {
-		err = server.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { server.Process.Kill(); server.Wait() })
-	for said := ""; !strings.Contains(said, "listening"); {
-		piece := make([]byte, 1024)
-		n, err := out.Read(piece)
-		if err != nil {
-			t.Fatalf("the server said %q: %v", said, err)
-		}
-		said += string(piece[:n])
-	}
-	go io.Copy(io.Discard, out)
+	serveIperf(t, host)
 	rows := filepath.Join(folder, "rows")
 	// 100 datagrams of 200 bytes.
 	said, err := run(rows, "--style", "packets", "--dev", "lo", "--", "-c", "127.0.0.1", "-u", "-l", "200", "-n", "20000", "-b", "1M").CombinedOutput()
@@ -211,4 +176,27 @@ func TestIperfFails(t *testing.T) {
 	if err := runIperf(t.Context(), "file:-", "iperf3", "--"); !errors.Is(err, command.ErrUsage) {
 		t.Error(err)
 	}
+}
+
+// serveIperf starts an iperf3 server in the namespace, for one test.
+func serveIperf(t *testing.T, host string) {
+	t.Helper()
+	server := exec.Command("ip", "netns", "exec", host, "iperf3", "-s", "-1", "--forceflush")
+	out, err := server.StdoutPipe()
+	if err == nil {
+		err = server.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Process.Kill(); server.Wait() })
+	for said := ""; !strings.Contains(said, "listening"); {
+		piece := make([]byte, 1024)
+		n, err := out.Read(piece)
+		if err != nil {
+			t.Fatalf("the server said %q: %v", said, err)
+		}
+		said += string(piece[:n])
+	}
+	go io.Copy(io.Discard, out)
 }
