@@ -40,7 +40,7 @@ type Agent struct {
 	requests chan struct{} // one token per running control request
 
 	changes sync.Mutex // held over Changed
-	last    string     // change reported
+	last    string     // text of the change reported last
 
 	mu        sync.Mutex
 	conn      *nats.Conn
@@ -48,8 +48,9 @@ type Agent struct {
 	link      context.Context            // ends when the connection does
 	drop      context.CancelCauseFunc
 	connected bool
-	refused   bool // the last reason that Changed got
-	refusals  int  // in a row
+	changed   []change // not yet reported
+	refused   bool     // the last reason that Changed got
+	refusals  int      // in a row
 	tried     bool
 	stopped   bool
 }

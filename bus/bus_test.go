@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -81,27 +82,34 @@ func url(e *Embedded) string { return "tls://" + e.Addr().String() }
 // changes records the calls of Changed.
 type changes struct {
 	mu   sync.Mutex
-	list []error
-	ups  int
+	list []change
 }
 
 func (c *changes) changed(connected bool, reason error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if connected {
-		c.ups++
-		return
+	c.list = append(c.list, change{connected, reason})
+}
+
+// sequence returns whether the link was up, by change; that it stays down for another reason
+// is none.
+func (c *changes) sequence() []bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var up []bool
+	for _, change := range c.list {
+		up = append(up, change.connected)
 	}
-	c.list = append(c.list, reason)
+	return slices.Compact(up)
 }
 
 // refusal returns the first refusal, or nil.
 func (c *changes) refusal() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, err := range c.list {
-		if errors.Is(err, ErrRefused) {
-			return err
+	for _, change := range c.list {
+		if errors.Is(change.reason, ErrRefused) {
+			return change.reason
 		}
 	}
 	return nil

@@ -149,8 +149,9 @@ func (a *Agent) hello(link context.Context, conn *nats.Conn) {
 		a.connected = true
 		a.refused = false
 	}
+	a.changed = append(a.changed, change{err == nil, err})
 	a.mu.Unlock()
-	a.change(err == nil, err)
+	a.report()
 }
 
 // ask returns ErrRefused with the reason, or nil.
@@ -195,15 +196,13 @@ func (a *Agent) down(err error) {
 	}
 	if rejected {
 		a.refusals++
-	}
-	a.mu.Unlock()
-	if quiet {
-		return
-	}
-	if rejected {
 		err = fmt.Errorf("%w: %s", ErrRefused, strings.TrimPrefix(err.Error(), "nats: "))
 	}
-	a.change(false, err)
+	if !quiet {
+		a.changed = append(a.changed, change{false, err})
+	}
+	a.mu.Unlock()
+	a.report()
 }
 
 // wasRefused reports whether NATS itself refused the connection.
@@ -254,16 +253,29 @@ func (a *Agent) closed(conn *nats.Conn) {
 	}()
 }
 
-// change reports each change once.
-func (a *Agent) change(connected bool, reason error) {
+// change is one call of Changed.
+type change struct {
+	connected bool
+	reason    error
+}
+
+// report calls Changed for the changes not yet reported, each once, in the order in which they
+// happened: an end of the link that overtook its beginning would be the last that the agent hears.
+func (a *Agent) report() {
 	a.changes.Lock()
 	defer a.changes.Unlock()
-	text := fmt.Sprint(connected, reason)
-	if a.ctx.Err() != nil || text == a.last {
-		return
-	}
-	a.last = text
-	if a.options.Changed != nil {
-		a.options.Changed(connected, reason)
+	a.mu.Lock()
+	changed := a.changed
+	a.changed = nil
+	a.mu.Unlock()
+	for _, c := range changed {
+		text := fmt.Sprint(c.connected, c.reason)
+		if a.ctx.Err() != nil || text == a.last {
+			continue
+		}
+		a.last = text
+		if a.options.Changed != nil {
+			a.options.Changed(c.connected, c.reason)
+		}
 	}
 }
