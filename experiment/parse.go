@@ -25,12 +25,14 @@ const (
 	DefaultSettle   = 100 * time.Millisecond
 	DefaultTimeout  = 10 * time.Minute
 	DefaultAttempts = 5
+	DefaultSetup    = time.Hour
 	DefaultPilot    = 12
 	DefaultMost     = 200
 	DefaultWait     = 10 * time.Minute
 	// Confidence of all intervals.
 	Confidence = 0.95
 	mostCells  = 1000
+	longest    = 7 * 24 * time.Hour // of a run or the setup
 	mostFile   = 1 << 20
 )
 
@@ -95,6 +97,9 @@ func (s *Spec) complete() {
 		s.Run.Settle = &settle
 	}
 	set(&s.Run.Timeout, DefaultTimeout)
+	if s.Setup != nil {
+		set(&s.Setup.Timeout, DefaultSetup)
+	}
 	if s.Run.Format == "" {
 		s.Run.Format = formatJSON
 	}
@@ -195,6 +200,7 @@ func (c *checker) check() {
 		c.report("experiment", "%q is not a name: lowercase letters, digits and hyphens, at most 48", s.Experiment)
 	}
 	c.checkFactors()
+	c.checkSetup()
 	c.checkTreatments()
 	c.checkRun()
 	c.checkMeasures()
@@ -251,6 +257,25 @@ func (c *checker) checkFactors() {
 		}
 		if err := w.check(s.Factors); err != nil {
 			c.report(fmt.Sprintf("exclude[%d]", i), "%w", err)
+		}
+	}
+}
+
+func (c *checker) checkSetup() {
+	s := c.spec.Setup
+	if s == nil {
+		return
+	}
+	if strings.TrimSpace(s.Start) == "" {
+		c.report("setup.start", "is required")
+	}
+	if s.Timeout < 0 || time.Duration(s.Timeout) > longest {
+		c.report("setup.timeout", "%s is not between 0 and 7d", s.Timeout)
+	}
+	c.checkHost("setup.on", s.On)
+	for name, text := range map[string]string{"start": s.Start, "stop": s.Stop} {
+		if _, err := c.spec.SetupValues().Replace(text); err != nil {
+			c.report("setup."+name, "%w", err)
 		}
 	}
 }
@@ -314,7 +339,7 @@ func (c *checker) checkRun() {
 		c.report("run.intervals", "only an output in json has such a field")
 	}
 	for name, d := range map[string]Duration{"warmup": r.Warmup, "settle": *r.Settle, "timeout": r.Timeout, "duration": r.Duration} {
-		if d < 0 || time.Duration(d) > 7*24*time.Hour {
+		if d < 0 || time.Duration(d) > longest {
 			c.report("run."+name, "%s is not between 0 and 7d", d)
 		}
 	}

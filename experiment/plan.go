@@ -15,12 +15,14 @@ type Plan struct {
 	// carried out.
 	BlockTime, Least, Most time.Duration
 	Measured               bool
+	// Setup: the durations do not include one.
+	Setup bool
 }
 
 // Plan describes the first blocks and the expected duration, from rows of earlier blocks if
 // there are any.
 func (s *Spec) Plan(rows []Row, blocks int) Plan {
-	p := Plan{}
+	p := Plan{Setup: s.Setup != nil}
 	for block := range blocks {
 		p.Order = append(p.Order, s.Order(block))
 	}
@@ -62,11 +64,15 @@ func (p Plan) BlockTimeText() string {
 
 // DurationText is the time of the experiment for people.
 func (p Plan) DurationText() string {
+	setup := ""
+	if p.Setup {
+		setup = ", and the setup"
+	}
 	switch {
 	case p.BlockTime == 0:
 		return "unknown"
 	case p.Least == p.Most:
-		return round(p.Least)
+		return round(p.Least) + setup
 	}
-	return round(p.Least) + " to " + round(p.Most)
+	return round(p.Least) + " to " + round(p.Most) + setup
 }

@@ -49,6 +49,7 @@ func TestGuideExample(t *testing.T) {
 var nested = map[reflect.Type]reflect.Type{
 	reflect.TypeFor[map[string]Host]():                 reflect.TypeFor[Host](),
 	reflect.TypeFor[map[string]map[string]Treatment](): reflect.TypeFor[Treatment](),
+	reflect.TypeFor[*Setup]():                          reflect.TypeFor[Setup](),
 	reflect.TypeFor[Run]():                             reflect.TypeFor[Run](),
 	reflect.TypeFor[Measures]():                        reflect.TypeFor[Measure](),
 	reflect.TypeFor[*Response]():                       reflect.TypeFor[Response](),
@@ -80,7 +81,7 @@ func defaults(t *testing.T) *Spec {
 
 // required are the keys without which a file is invalid.
 var required = map[string]bool{
-	"experiment": true, "factors": true, "run": true, "run.command": true, "measures": true, "measures.NAME.field": true,
+	"experiment": true, "factors": true, "setup.start": true, "run": true, "run.command": true, "measures": true, "measures.NAME.field": true,
 	"response.log_ratio": true, "response.to": true, "targets[].where": true, "stop": true,
 }
 

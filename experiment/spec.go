@@ -30,6 +30,8 @@ type Spec struct {
 	// Factors are what the experiment varies, in order. Each has a list of levels, or a
 	// map from levels to parameters. The first level is the base.
 	Factors Factors `yaml:"factors" json:"factors"`
+	// Setup is what all runs share, such as a data set that takes minutes to make.
+	Setup *Setup `yaml:"setup" json:"setup,omitempty"`
 	// Exclude leaves cells out: each entry is a selection such as "mark=none every=10".
 	Exclude []Where `yaml:"exclude" json:"exclude,omitempty"`
 	// Treatments say what is done for a level, by factor and level. A level without one
@@ -68,6 +70,19 @@ type Host struct {
 	// Agent is the name of the host's agent at the server, for sessions on a server. If the
 	// hosts at both ends of a session have one, the server carries the session out.
 	Agent string `yaml:"agent" json:"agent,omitempty"`
+}
+
+// Setup is made once, and made again when an experiment is resumed.
+type Setup struct {
+	// Start is a shell command that ends before the first run begins. "{scratch}" stands for a folder that is empty then
+	// and removed after the last run; commands of runs find it under the same name.
+	Start string `yaml:"start" json:"start"`
+	// Stop is a shell command that undoes it after the last run, whatever happened.
+	Stop string `yaml:"stop" json:"stop,omitempty"`
+	// On is the host of the commands; by default that of the run.
+	On string `yaml:"on" json:"on,omitempty"`
+	// Timeout, by default 1h, ends the experiment if a command takes longer.
+	Timeout Duration `yaml:"timeout" json:"timeout"`
 }
 
 // Treatment is what is done to the hosts before a run, and undone after it. Treatments of

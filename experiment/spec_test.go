@@ -88,6 +88,11 @@ func TestParseMistakes(t *testing.T) {
 		"treatment hosts":      {"stop:", "treatments: {mark: {both: {session: {modules: [delay]}}}}\nstop:", "needs hosts"},
 		"session field":        {"stop:", "lab: l.yaml\ntreatments: {mark: {both: {session: {modul: x}}}}\nstop:", `unknown field "modul"`},
 		"host":                 {"run: {", "run: {on: a, ", `no host "a"`},
+		"setup without start":  {"stop:", "setup: {stop: x}\nstop:", "line 6: setup.start: is required"},
+		"setup of a cell":      {"stop:", "setup: {start: 'make {mark}'}\nstop:", "setup.start: {mark} has no value here; there are agent, scratch, seed"},
+		"setup timeout":        {"stop:", "setup: {start: x, timeout: 200h}\nstop:", "setup.timeout: 8d8h is not between"},
+		"setup host":           {"stop:", "setup: {start: x, on: a}\nstop:", `setup.on: no host "a"`},
+		"scratch alone":        {"{every}", "{scratch}", "{scratch} has no value here"},
 		"ssh option":           {"stop:", "hosts: {a: {ssh: '-oProxyCommand=x'}}\nstop:", "begins with a hyphen"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 type Values map[string]string
 
 // ownNames are those that the runner gives a value.
-var ownNames = []string{"block", "position", "attempt", "seed", "warmup", "agent", "address", "address6"}
+var ownNames = []string{"block", "position", "attempt", "seed", "warmup", "agent", "scratch", "address", "address6"}
 
 // Values returns the levels, their parameters and the run's own values.
 func (s *Spec) Values(c Cell, t Turn) Values {
@@ -27,11 +27,8 @@ func (s *Spec) Values(c Cell, t Turn) Values {
 		// Of a run, and the same again in another run of the experiment.
 		"seed":   strconv.FormatUint(rand.NewPCG(s.Seed, uint64(t.Block)<<32|uint64(t.Position)<<8|uint64(t.Attempt)).Uint64()>>33, 10),
 		"warmup": s.Run.Warmup.String(),
-		"agent":  "pillion-agent",
 	}
-	if s.Lab == "" {
-		v[hostsKnown] = ""
-	}
+	s.addShared(v)
 	several := map[string]bool{}
 	for _, f := range s.Factors {
 		name := c.Levels[f.Name]
@@ -53,6 +50,24 @@ func (s *Spec) Values(c Cell, t Turn) Values {
 	return v
 }
 
+// SetupValues returns the values of the setup's commands, which belong to no cell.
+func (s *Spec) SetupValues() Values {
+	v := Values{"seed": strconv.FormatUint(s.Seed, 10)}
+	s.addShared(v)
+	return v
+}
+
+// addShared adds what is the same in all commands, as far as it is known without the runner.
+func (s *Spec) addShared(v Values) {
+	v["agent"] = "pillion-agent"
+	if s.Setup != nil {
+		v["scratch"] = "scratch"
+	}
+	if s.Lab == "" {
+		v[hostsKnown] = ""
+	}
+}
+
 // braces are a name and a value for where it has none. Behind a $ they are the shell's.
 var braces = regexp.MustCompile(`\{\{|\}\}|\$?\{([a-zA-Z][a-zA-Z0-9_.-]*)(=[^{}]*)?\}`)
 
@@ -62,8 +77,8 @@ var hostNames = regexp.MustCompile(`^address6?(\.[a-z0-9-]+)?$`)
 
 const hostsKnown = "."
 
-// AddHosts adds what is known of the hosts: agent, address and address6, and the latter with
-// the name of a host.
+// AddHosts adds what the runner knows: agent, scratch, address and address6, and the latter
+// with the name of a host.
 func (v Values) AddHosts(hosts map[string]string) {
 	maps.Copy(v, hosts)
 	v[hostsKnown] = ""

@@ -15,7 +15,7 @@ import (
 // errEnds: it is not clear which hosts a session is between.
 var errEnds = errors.New("the hosts are ambiguous")
 
-// prepare makes what all runs share: the lab and the stream of rows.
+// prepare makes what all runs share: the lab, the setup and the stream of rows.
 func (r *runner) prepare(ctx context.Context) error {
 	r.addresses = map[string]string{"agent": r.Agent}
 	r.source, r.destination = r.ends()
@@ -23,6 +23,9 @@ func (r *runner) prepare(ctx context.Context) error {
 		if err := r.startLab(ctx); err != nil {
 			return err
 		}
+	}
+	if err := r.setUp(ctx); err != nil {
+		return err
 	}
 	var err error
 	r.stream, err = openStream(r.Options)
@@ -97,7 +100,7 @@ func (r *runner) ends() (source, destination string) {
 
 // cleanUp removes what prepare made, also after an interrupt.
 func (r *runner) cleanUp() error {
-	err := r.stream.close()
+	err := errors.Join(r.stream.close(), r.tearDown())
 	if r.lab != nil {
 		err = errors.Join(err, lab.Down(context.Background(), r.lab.Spec.Name))
 	}

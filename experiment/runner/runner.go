@@ -62,6 +62,8 @@ type runner struct {
 	// source and destination are the hosts at the ends of sessions, "" if there are none.
 	source, destination string
 	addresses           map[string]string
+	// undoSetup is nil before the setup.
+	undoSetup func() error
 	// session is part of the names of sessions, so that those of a killed runner do not
 	// stand in the way.
 	session   string

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"time"
 
 	"pillion.dev/experiment"
 )
@@ -65,20 +66,20 @@ func (m *measurement) change(ctx context.Context, p place, a experiment.Applied)
 	}
 	if stop != "" {
 		m.applied = append(m.applied, undoing(func() (map[string]any, error) {
-			return nil, m.finish(context.Background(), p, stop)
+			return nil, m.finish(context.Background(), p, stop, readyTimeout)
 		}))
 	}
 	if start == "" {
 		return nil
 	}
-	return m.finish(ctx, p, start)
+	return m.finish(ctx, p, start, readyTimeout)
 }
 
 // finish runs a command to its end.
-func (m *measurement) finish(ctx context.Context, p place, text string) error {
-	limited, cancel := context.WithTimeoutCause(ctx, readyTimeout, fmt.Errorf("%q took longer than %s", text, readyTimeout))
+func (r *runner) finish(ctx context.Context, p place, text string, timeout time.Duration) error {
+	limited, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%q took longer than %s", text, timeout))
 	defer cancel()
-	process, err := m.begin(p, text, "")
+	process, err := r.begin(p, text, "")
 	if err != nil {
 		return err
 	}
