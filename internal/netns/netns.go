@@ -71,6 +71,9 @@ func doIn(target netns.NsHandle, name string, f func() error) error {
 
 // Create creates an empty namespace; the caller stays in its own.
 func Create(name string) error {
+	if err := share(); err != nil {
+		return fmt.Errorf("create namespace %s: %w", name, err)
+	}
 	return onThread(func() error {
 		made, err := netns.NewNamed(name)
 		if err != nil {
@@ -78,6 +81,30 @@ func Create(name string) error {
 		}
 		return made.Close()
 	})
+}
+
+// share makes the folder of the names a shared mount point, as `ip netns add` does. If ip came
+// second, its mount would cover the namespaces that exist, and they could not be deleted.
+func share() error {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	open, err := os.Open(folder)
+	if err != nil {
+		return err
+	}
+	defer open.Close() // and with it the lock, which ip takes too
+	if err := unix.Flock(int(open.Fd()), unix.LOCK_EX); err != nil {
+		return fmt.Errorf("lock %s: %w", folder, err)
+	}
+	err = unix.Mount("", folder, "", unix.MS_SHARED|unix.MS_REC, "")
+	if !errors.Is(err, unix.EINVAL) { // EINVAL: not a mount point
+		return os.NewSyscallError("share "+folder, err)
+	}
+	if err := unix.Mount(folder, folder, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+		return fmt.Errorf("mount %s: %w", folder, err)
+	}
+	return os.NewSyscallError("share "+folder, unix.Mount("", folder, "", unix.MS_SHARED|unix.MS_REC, ""))
 }
 
 // Delete removes the name. The kernel removes the namespace with its interfaces
