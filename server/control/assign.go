@@ -24,7 +24,7 @@ func (c *Control) assign(now time.Time) {
 	held := c.held()
 	tasks := map[string][]session.Assignment{}
 	c.resolve(planned)
-	authentication := c.authentication(known)
+	authentication, unauthenticated := c.authentication(known)
 	for _, r := range c.inOrder() {
 		r.refused, r.lacking = map[string]string{}, map[string]string{}
 		for _, host := range known {
@@ -34,7 +34,7 @@ func (c *Control) assign(now time.Time) {
 		}
 		r.points = map[string][]string{}
 		spec := r.Spec
-		if cmp.Or(spec.Authentication, session.AutoAuthentication) == session.AutoAuthentication {
+		if r.leavesAuthentication() {
 			spec.Authentication = authentication
 		}
 		for agent, a := range session.Assign(spec, planned, addresses, r.pairs, held[r.Spec.Name], c.open(r)) {
@@ -50,6 +50,7 @@ func (c *Control) assign(now time.Time) {
 	for name, a := range c.agents {
 		next := session.Union(tasks[name]...)
 		a.restricted = session.Restrict(&next, name, known)
+		c.limit(a, next, unauthenticated)
 		text := content(next)
 		stale := a.state.Revision > a.sent.Revision && !a.asking // of a server that lost its state
 		if a.sent.Revision == 0 && a.state.Revision == 0 && len(tasks[name]) == 0 || text == a.text && !stale {
@@ -57,6 +58,15 @@ func (c *Control) assign(now time.Time) {
 		}
 		a.assign(next, text, now)
 		c.changed.assignments = true
+	}
+}
+
+// limit adds why sources of sessions that leave authentication to the server go without.
+func (c *Control) limit(a *agent, tasks session.Assignment, unauthenticated string) {
+	for _, task := range tasks.Sources {
+		if r := c.sessions[task.Session]; unauthenticated != "" && r.leavesAuthentication() {
+			a.restricted[task.Session] = strings.TrimSuffix(unauthenticated+"; "+a.restricted[task.Session], "; ")
+		}
 	}
 }
 

@@ -2,7 +2,7 @@ package control
 
 import (
 	"cmp"
-	"slices"
+	"fmt"
 
 	"pillion.dev/session"
 )
@@ -18,21 +18,32 @@ func (c *Control) resolve(hosts []session.Host) {
 }
 
 // authentication is that of sessions which leave it open. It is one for all of them, since
-// sessions on one interface must agree: off while an agent of theirs does not support it.
-func (c *Control) authentication(hosts []session.Host) string {
+// sessions on one interface must agree: off while an agent of theirs does not support it, and
+// limit says so.
+func (c *Control) authentication(hosts []session.Host) (way, limit string) {
 	incapable := map[string]bool{}
 	for _, host := range hosts {
 		incapable[host.Name] = !host.Authenticates()
 	}
-	for _, r := range c.sessions {
-		if cmp.Or(r.Spec.Authentication, session.AutoAuthentication) != session.AutoAuthentication {
+	for _, r := range c.inOrder() {
+		if !r.leavesAuthentication() {
 			continue
 		}
-		if slices.ContainsFunc(r.pairs, func(p session.Pair) bool { return incapable[p.Source] || incapable[p.Destination] }) {
-			return session.Unauthenticated
+		for _, p := range r.pairs {
+			for _, name := range []string{p.Destination, p.Source} {
+				if incapable[name] {
+					return session.Unauthenticated, fmt.Sprintf("marks without authentication: "+
+						"the version of the agent on %s, in session %s, does not support it", name, r.Spec.Name)
+				}
+			}
 		}
 	}
-	return session.Authenticated
+	return session.Authenticated, ""
+}
+
+// leavesAuthentication reports whether the session leaves it to the server.
+func (r *record) leavesAuthentication() bool {
+	return cmp.Or(r.Spec.Authentication, session.AutoAuthentication) == session.AutoAuthentication
 }
 
 // entrust adds to the tasks of an agent what only newer agents know: the key that it shares

@@ -3,6 +3,7 @@ package control
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -38,6 +39,13 @@ func TestSessionKey(t *testing.T) {
 				t.Error("an earlier agent got a key")
 			}
 			return [2]string{string(web), string(b.hosts["h2"].applied.Sources[0].Peers[0].Key)}
+		}
+		// db has no agent of an earlier version, but is marked on the same interfaces.
+		for name, source := range map[string]string{"web": "h1", "db": "h2"} {
+			want := "marks without authentication: the version of the agent on h3, in session web, does not support it"
+			if limit := limitOf(b.state(name, Running), source); !strings.HasPrefix(limit, want) {
+				t.Errorf("limit of %s: %q, want %q", name, limit, want)
+			}
 		}
 		before := keys()
 		if before[0] == before[1] {
