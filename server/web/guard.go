@@ -59,6 +59,10 @@ func (s *Server) guard(next http.Handler) http.Handler {
 			}
 			w.Header().Set("Upgrade", "TLS/1.3")
 			w.Header().Set("Connection", "Upgrade, close")
+			if r.Method == http.MethodPost && s.errors.IsSupported(r) { // clients of the API do not show the text of an unknown status
+				s.errors.Write(w, r, connect.NewError(connect.CodeFailedPrecondition, errors.New(why)))
+				return
+			}
 			http.Error(w, why, http.StatusUpgradeRequired)
 			return
 		}

@@ -5,7 +5,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"strings"
 	"testing"
+
+	"connectrpc.com/connect"
+
+	"pillion.dev/api/pillionv1"
+	"pillion.dev/api/pillionv1/pillionv1connect"
 )
 
 // TestForwardingHeadersWereBelievedOfNobodyOrAll: headers count only if a trusted proxy
@@ -68,6 +74,10 @@ func TestPlainHTTPCouldNotBeSwitchedOff(t *testing.T) {
 		if response.StatusCode != want {
 			t.Errorf("%s: %d, want %d", path, response.StatusCode, want)
 		}
+	}
+	_, err := pillionv1connect.NewServerServiceClient(client, url).WhoAmI(t.Context(), &pillionv1.WhoAmIRequest{})
+	if connect.CodeOf(err) != connect.CodeFailedPrecondition || !strings.Contains(err.Error(), "plain HTTP is switched off; use https") {
+		t.Errorf("a client of the API: %v", err)
 	}
 	if status, _ := s.get(t, "tls", "/healthz", ""); status != http.StatusOK {
 		t.Errorf("over TLS: %d", status)
