@@ -75,13 +75,26 @@ func (s *Spec) compared(rows []Row, blocks int, t Target) []blockRatios {
 // Estimate is the mean of logarithmic ratios over blocks.
 type Estimate struct {
 	Blocks int
+	// Freedom are the degrees of freedom of Student's t.
+	Freedom int
 	// Mean and Deviation are logarithms, unless Plain says that they are of the values.
 	Mean, Deviation float64
 	Plain           bool
 }
 
-// estimateOf the mean over blocks of the mean over the cells that a function selects.
-func estimateOf(blocks []blockRatios, cells []int) Estimate {
+// freedom returns the degrees of freedom of an interval over a number of blocks. After the
+// stop rule they are those of the pilot, as in Stein's interval: experiments whose deviation
+// is small by chance stop early, and with those of all blocks their intervals hold the truth
+// too rarely (docs/statistics.md).
+func (s *Spec) freedom(blocks int) int {
+	if s.Stop.Pilot > 0 {
+		blocks = min(blocks, s.Stop.Pilot)
+	}
+	return blocks - 1
+}
+
+// estimate returns the mean over blocks of the mean over some cells.
+func (s *Spec) estimate(blocks []blockRatios, cells []int) Estimate {
 	var values []float64
 	for _, b := range blocks {
 		sum := 0.0
@@ -90,7 +103,7 @@ func estimateOf(blocks []blockRatios, cells []int) Estimate {
 		}
 		values = append(values, sum/float64(len(cells)))
 	}
-	e := Estimate{Blocks: len(values)}
+	e := Estimate{Blocks: len(values), Freedom: s.freedom(len(values))}
 	if e.Blocks > 0 {
 		e.Mean = stat.Mean(values, nil)
 	}
@@ -101,8 +114,8 @@ func estimateOf(blocks []blockRatios, cells []int) Estimate {
 }
 
 // quantile is that of Student's t for a two-sided interval.
-func quantile(confidence float64, blocks int) float64 {
-	return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(blocks - 1)}.Quantile((1 + confidence) / 2)
+func quantile(confidence float64, freedom int) float64 {
+	return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(freedom)}.Quantile((1 + confidence) / 2)
 }
 
 // halfWidth of the interval of the logarithm; infinite below two blocks.
@@ -110,7 +123,7 @@ func (e Estimate) halfWidth(confidence float64) float64 {
 	if e.Blocks < 2 {
 		return math.Inf(1)
 	}
-	return quantile(confidence, e.Blocks) * e.Deviation / math.Sqrt(float64(e.Blocks))
+	return quantile(confidence, e.Freedom) * e.Deviation / math.Sqrt(float64(e.Blocks))
 }
 
 // Interval is that of the ratio, or of the mean of plain values.
@@ -165,7 +178,7 @@ func (s *Spec) Effects(rows []Row, blocks int, factor string) []Effect {
 			}
 		}
 		if len(with) > 0 {
-			effects = append(effects, Effect{factor, level.Name, estimateOf(logs, with)})
+			effects = append(effects, Effect{factor, level.Name, s.estimate(logs, with)})
 		}
 	}
 	return effects
@@ -185,7 +198,7 @@ func (s *Spec) Null(rows []Row, blocks int) (Estimate, bool) {
 	for i := range logs {
 		logs[i].cells = logs[i].null
 	}
-	return estimateOf(logs, indices), true
+	return s.estimate(logs, indices), true
 }
 
 // Decision says how many blocks there are to be.
@@ -243,7 +256,7 @@ func (s *Spec) width(rows []Row, blocks int) float64 {
 func (s *Spec) stein(rows []Row, first int, stage string) Decision {
 	d := Decision{Blocks: first, Stage: stage}
 	for _, e := range s.Effects(rows, first, s.Stop.Effect) {
-		n := math.Ceil(math.Pow(quantile(Confidence, first)*e.Deviation/s.logHalfWidth(), 2))
+		n := math.Ceil(math.Pow(quantile(Confidence, e.Freedom)*e.Deviation/s.logHalfWidth(), 2))
 		d.Blocks = max(d.Blocks, int(min(n, 1e9)))
 	}
 	if d.Blocks > s.Stop.Most {

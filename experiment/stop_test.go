@@ -142,10 +142,10 @@ func TestVerdicts(t *testing.T) {
 		"value undecided": {Target{Of: OfMean, AtLeast: number(2)}, 1.99, 0.1, Undecided},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if j := judge(c.target, Estimate{20, c.mean, c.deviation, c.target.Of == OfMean}); j.Verdict != c.want {
+			if j := judge(c.target, Estimate{20, 19, c.mean, c.deviation, c.target.Of == OfMean}); j.Verdict != c.want {
 				t.Errorf("verdict is %s for an interval from %.3f to %.3f", j.Verdict, j.Low, j.High)
 			}
-			if j := judge(c.target, Estimate{1, c.mean, 0, c.target.Of == OfMean}); j.Verdict != Undecided {
+			if j := judge(c.target, Estimate{1, 0, c.mean, 0, c.target.Of == OfMean}); j.Verdict != Undecided {
 				t.Errorf("one block is %s", j.Verdict)
 			}
 		})
@@ -224,7 +224,7 @@ func TestOrdersUnderDrift(t *testing.T) {
 				}
 				logs[block].cells = map[int]float64{0: 0, 1: values[1] - values[0]}
 			}
-			if low, high := estimateOf(logs, []int{1}).Interval(Confidence); low > 1 || high < 1 {
+			if low, high := new(Spec).estimate(logs, []int{1}).Interval(Confidence); low > 1 || high < 1 {
 				found++
 			}
 		}

@@ -40,7 +40,7 @@ func (s *Spec) Judge(rows []Row, blocks int) []Judged {
 				cells = append(cells, c.Index)
 			}
 		}
-		e := estimateOf(s.compared(rows, blocks, t), cells)
+		e := s.estimate(s.compared(rows, blocks, t), cells)
 		e.Plain = t.Of == OfMean
 		list = append(list, judge(t, e))
 	}

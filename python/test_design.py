@@ -4,16 +4,20 @@ import copy
 import io
 import json
 import math
+import os
 import random
 import tempfile
 import unittest
 
 import pandas as pd
 
+from pillion.analysis import source
 from pillion.analysis.design import DesignError, parse_where, read_design
 from pillion.analysis.journal import read_journal
 from pillion.analysis.simulate import simulate
 from pillion.analysis.source import parse_source
+
+HERE = os.path.dirname(os.path.abspath(__file__))
 
 DESIGN = {
     "experiment": "overhead", "description": "What does it cost?", "hash": "h1", "seed": 11,
@@ -145,6 +149,14 @@ stop: {half_width: 2%, pilot: 12}
         for wrong in (self.TEXT.replace("both,", "x,").replace("both]", "x]"), self.TEXT.replace("every:", "often:", 1), "", "[]"):
             with self.assertRaises(DesignError):
                 parse_source(wrong, self.ROWS, "h")
+
+    def test_the_default_pilot_is_the_runners(self):
+        with open(os.path.join(HERE, "..", "docs", "experiment.md"), encoding="utf-8") as file:
+            self.assertIn("| `stop.pilot` | %d |" % source.DEFAULT_PILOT, file.read())
+        for stop, want in (("{effect: mark, half_width: 2%}", 12), ("{effect: mark, half_width: 2%, pilot: 5}", 5), ("{blocks: 9}", None)):
+            design = parse_source(self.TEXT.replace("{half_width: 2%, pilot: 12}", stop), self.ROWS, "h")
+            self.assertEqual(design.stop.get("pilot"), want)
+            self.assertEqual(design.freedom(40), (want or 40) - 1)
 
     def test_fuzz(self):
         chance = random.Random(5)

@@ -1,5 +1,6 @@
 """An experiment's statistics find the truth that a simulation put in."""
 
+import dataclasses
 import json
 import math
 import os
@@ -8,9 +9,10 @@ import unittest
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 import pillion
-from pillion.analysis import effects, result
+from pillion.analysis import effects, model, result
 from pillion.analysis.design import DesignError
 from pillion.analysis.simulate import simulate
 
@@ -69,6 +71,31 @@ class Truth(unittest.TestCase):
         self.assertAlmostEqual(row["ratio"], math.exp(logs.mean()), 12)
         self.assertAlmostEqual(row["low"], math.exp(logs.mean() - half), 6)
         self.assertAlmostEqual(row["high"], math.exp(logs.mean() + half), 6)
+
+    def test_t_after_the_stop_rule_is_that_of_the_pilot(self):
+        """t of 7 degrees of freedom for a pilot of 8 blocks, the deviation of all 20."""
+        pilot = {"effect": "mark", "half_width": 0.02, "pilot": 8}
+        fixed = self.experiment(blocks=20, seed=6, stop={"blocks": 20}, targets=[{"where": "mark=both", "within": 0.1}])
+        x = result.Experiment(dataclasses.replace(fixed.design, stop=pilot), fixed.runs)
+        logs = effects.grouped(x, "mark")[1][("both",)]
+        row = x.effects("mark").set_index("mark").loc["both"]
+        self.assertAlmostEqual(row["high"], math.exp(logs.mean() + 2.364624 * logs.std() / math.sqrt(20)), 6)
+        for one in (lambda e: e.effects("mark"), lambda e: e.means(), lambda e: e.verdicts(), lambda e: e.tukey("mark"), lambda e: e.equivalence(0.1),
+                    lambda e: model.coefficients(e, resamples=0)):  # fmt: skip
+            self.assertTrue((one(x)["high"] - one(x)["low"] > one(fixed)["high"] - one(fixed)["low"]).all())
+        self.assertGreater(x.equivalence(0.1, "mark")["p"].max(), fixed.equivalence(0.1, "mark")["p"].max())
+        self.assertGreater(x.check().loc["null arm", "p"], fixed.check().loc["null arm", "p"])
+        # The model of 8 blocks has 48 runs, 8 means of blocks and 5 of cells.
+        table = fixed.anova("mark*load")
+        row = table.loc["mark"]
+        self.assertAlmostEqual(x.anova("mark*load").loc["mark", "p"], stats.f.sf(row["f"], row["df"], 48 - 8 - 5), 12)
+        self.assertAlmostEqual(row["p"], stats.f.sf(row["f"], row["df"], 120 - 20 - 5), 12)
+
+    def test_a_last_block_that_is_incomplete_does_not_count(self):
+        x = self.experiment(blocks=6)
+        cut = result.Experiment(x.design, x.runs.iloc[:-1])
+        self.assertEqual((cut.runs["block"].nunique(), len(cut.excluded)), (5, 6))
+        self.assertIn("6 of unfinished blocks", cut.left_out())
 
     def test_bca_is_refused_below_twenty_blocks(self):
         x = self.experiment(blocks=19)

@@ -137,6 +137,16 @@ class T(unittest.TestCase):
         self.assertEqual(list(found.index), ["estimate", "low", "high", "df"])
 
     def test_constant(self):
+        values = [4.1, 5.2, 3.9, 4.7]
+        row = t_interval(values, df=2)  # t of 2 degrees of freedom, from tables
+        self.assertAlmostEqual(row["high"] - row["low"], 2 * 4.302653 * np.std(values, ddof=1) / 2, 6)
+        self.assertEqual(row["df"], 2)
+        self.assertEqual(tost(values, low=0, high=9, df=2)["df"], 2)
+        for wrong in (0, 4):
+            with self.assertRaisesRegex(ValueError, "degrees of freedom between 1 and 3"):
+                t_interval(values, df=wrong)
+        with self.assertRaises(ValueError):
+            tost(values, values, low=0, high=9, df=2)
         found = t_interval([2, 2, 2])
         self.assertEqual((found["low"], found["high"]), (2, 2))
         self.assertIn("constant", found["note"])

@@ -21,6 +21,11 @@ sys.path.insert(0, str(ROOT / "python"))
 import numpy as np  # noqa: E402
 import pandas as pd  # noqa: E402
 
+from scipy.stats import t as student  # noqa: E402
+
+from pillion.analysis.design import read_design  # noqa: E402
+from pillion.analysis.effects import t_interval as t_interval_of  # noqa: E402
+from pillion.analysis.result import Experiment  # noqa: E402
 from pillion.stats import (  # noqa: E402
     anova, bca, breusch_pagan, permanova, shapiro, t_interval, tost, tukey, turning_points,
 )
@@ -29,6 +34,21 @@ RECORDED = np.array(json.loads(pathlib.Path(__file__).with_name("noise.json").re
 RECORDED -= RECORDED.mean()
 MARKS = ["none", "delay", "loss"]
 BLOCKS = 12
+STUDENT = student.ppf(0.975, BLOCKS - 1)
+
+
+def experiment(rows, **stop):
+    """Runs as an experiment whose stop rule had a pilot, or a number of blocks."""
+    design = {
+        "factors": [{"name": "mark", "levels": MARKS}], "cells": [{"mark": m} for m in MARKS], "measures": {"y": {}},
+        "response": {"difference": "y", "to": {"mark": MARKS[0]}}, "stop": stop,
+    }  # fmt: skip
+    blank = {"null": False, "valid": True, "kept": True, "why": ""}
+    return Experiment(read_design(json.dumps(design)), rows.assign(**{k: v for k, v in blank.items() if k not in rows}))
+
+
+NO_ROWS = pd.DataFrame({"block": [], "position": [], "mark": [], "y": [], "null": [], "valid": [], "kept": []}).astype({"valid": bool, "kept": bool})
+STOPPED, FIXED = experiment(NO_ROWS, pilot=BLOCKS), experiment(NO_ROWS, blocks=BLOCKS)
 
 
 class Noise:
@@ -49,17 +69,38 @@ def t_covers(noise, n):
     return found["low"] <= 3 <= found["high"]
 
 
-def stopped_covers(noise, half_width):
-    """The interval after the rule that experiments stop by: a pilot, the number of Stein's
-    formula, at most one top-up."""
-    values = noise.draw(BLOCKS)
+def stopped(noise, half_width, effects=1, most=200):
+    """Values of each effect in each block, by the rule that experiments stop by: a pilot, the
+    number of Stein's formula, at most one top-up. Several effects share a base."""
+
+    def more(blocks):
+        base = noise.draw(blocks, 1) if effects > 1 else 0
+        return (noise.draw(blocks, effects) + base) / np.sqrt(1 + (effects > 1))
+
+    values = more(BLOCKS)
     for _ in range(2):
-        found = t_interval(values)
-        wide = (found["high"] - found["low"]) / 2 / half_width
-        wanted = int(np.ceil(len(values) * wide**2))
-        values = np.append(values, noise.draw(max(0, min(wanted, 200) - len(values))))
-    found = t_interval(values)
-    return found["low"] <= 0 <= found["high"]
+        wanted = int(np.ceil((STUDENT * values.std(axis=0, ddof=1).max() / half_width) ** 2))
+        values = np.vstack([values, more(max(0, min(wanted, most) - len(values)))])
+    return values
+
+
+def stein_interval(values):
+    """Stein's own: the deviation of the pilot alone."""
+    mean = values.mean()
+    half = STUDENT * values[:BLOCKS].std(ddof=1) / np.sqrt(len(values))
+    return mean, mean - half, mean + half
+
+
+INTERVALS = {"pilot": lambda values: t_interval_of(STOPPED, values), "own": lambda values: t_interval_of(FIXED, values), "stein": stein_interval}
+
+
+def stopped_covers(noise, arguments):
+    """Share of the effects whose interval holds the truth, and the mean half-width; without
+    another choice the interval that experiments have."""
+    arguments = dict(arguments)
+    interval = INTERVALS[arguments.pop("interval", "pilot")]
+    found = np.array([interval(column) for column in stopped(noise, **arguments).T])
+    return np.mean((found[:, 1] <= 0) & (found[:, 2] >= 0)), (found[:, 2] - found[:, 1]).mean() / 2
 
 
 def bca_covers(noise, n):
@@ -125,7 +166,15 @@ COVERAGE = [
     ("t, 6 values", t_covers, 6, 8000, BOTH),
     ("t, 12 values", t_covers, 12, 8000, BOTH),
     ("t, 40 values", t_covers, 40, 8000, BOTH),
-    ("t, one effect, after pilot and stop rule", stopped_covers, 0.4, 4000, BOTH),
+    ("stop rule, one effect", stopped_covers, {"half_width": 0.4}, 20000, BOTH),
+    ("stop rule, one effect, wide", stopped_covers, {"half_width": 0.6}, 20000, BOTH),
+    ("stop rule, one effect, narrow", stopped_covers, {"half_width": 0.3}, 20000, BOTH),
+    ("stop rule, one effect, at most 20 blocks", stopped_covers, {"half_width": 0.3, "most": 20}, 20000, BOTH),
+    ("stop rule, 4 effects", stopped_covers, {"half_width": 0.4, "effects": 4}, 10000, BOTH),
+    ("stop rule, one effect, t of all blocks", stopped_covers, {"half_width": 0.4, "interval": "own"}, 20000, NONE),
+    ("stop rule, 4 effects, t of all blocks", stopped_covers, {"half_width": 0.4, "effects": 4, "interval": "own"}, 10000, NONE),
+    ("stop rule, one effect, Stein's interval", stopped_covers, {"half_width": 0.4, "interval": "stein"}, 20000, NONE),
+    ("stop rule, 4 effects, Stein's interval", stopped_covers, {"half_width": 0.4, "effects": 4, "interval": "stein"}, 10000, NONE),
     ("BCa of the mean, 20 values", bca_covers, 20, 4000, NONE),
     ("BCa of the mean, 40 values", bca_covers, 40, 4000, NONE),
     ("BCa of the mean, 100 values", bca_covers, 100, 2000, NONE),
@@ -154,8 +203,11 @@ def simulate(what, name, function, argument, times, kind):
     seed = zlib.crc32(f"{what} {name} {kind}".encode())
     noise = Noise(kind, seed)
     found = np.array([function(noise, argument) for _ in range(times)], dtype=float)
+    widths, found = (found[:, 1], found[:, 0]) if found.ndim == 2 else (None, found)
     share = float(found.mean() if what == "coverage" else (found < 0.05).mean())
-    return share, 2 * float(np.sqrt(share * (1 - share) / times))
+    # Effects of one experiment share a base: the experiment is the unit.
+    error = 2 * float((found if what == "coverage" else found < 0.05).std() / np.sqrt(times))
+    return share, error, None if widths is None else float(widths.mean())
 
 
 def main():
@@ -168,15 +220,18 @@ def main():
         for name, function, argument, times, barred in rows:
             for kind in BOTH:
                 times_here = max(100, int(times * flags.share))
-                share, error = simulate(what, name, function, argument, times_here, kind)
+                share, error, width = simulate(what, name, function, argument, times_here, kind)
                 figure = {"what": what, "name": name, "noise": kind, "experiments": times_here, "share": round(share, 4), "error": round(error, 4)}
+                if width is not None:
+                    figure["half_width"] = round(width, 4)
                 bar = BARS[what][kind]
                 if kind in barred:
                     figure |= {"bar": bar, "verdict": verdict(share, error, bar, what == "coverage")}
                 figures.append(figure)
                 sign = "≥" if what == "coverage" else "≤"
-                said = f"{sign} {100 * bar:.0f} %: {figure['verdict']}" if kind in barred else ""
-                print(f"{what:15}  {name:40} {kind:8}  {100 * share:5.2f} % ± {100 * error:.2f}  {said}", flush=True)
+                said = f"half-width {width:.3f}  " if width is not None else ""
+                said += f"{sign} {100 * bar:.0f} %: {figure['verdict']}" if kind in barred else ""
+                print(f"{what:15}  {name:41} {kind:8}  {100 * share:5.2f} % ± {100 * error:.2f}  {said}", flush=True)
     print(f"{time.monotonic() - begun:.0f} s")
     if flags.out:
         commit = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()

@@ -94,8 +94,8 @@ def _null(x):
     if len(values) < 2:
         return _row("null arm", True, "There is no null arm." if values.empty else "The null arm has one block.",
                     "The noise floor is unknown.")  # fmt: skip
-    mean, low, high = effects.t_interval(values)
-    _, p = scipy_stats.ttest_1samp(values, 0) if values.std() > 0 else (0, 1.0 if mean == 0 else 0.0)
+    mean, low, high = effects.t_interval(x, values)
+    p = effects.t_p(x, values)
     ok = bool(p >= LEVEL)
     if x.design.is_log:
         finding = "The base against itself: ratio %.4f [%.4f, %.4f], %s, in %d blocks." % (

@@ -75,6 +75,19 @@ class Design:
         """The first level of each factor."""
         return {name: levels[0] for name, levels in self.factors.items()}
 
+    def freedom(self, blocks):
+        """Degrees of freedom of Student's t over a number of blocks.
+
+        After the stop rule they are those of its pilot: experiments whose deviation is small
+        by chance stop early, and their intervals would hold the truth too rarely.
+        """
+        return min(blocks, self.pilot or blocks) - 1
+
+    @property
+    def pilot(self):
+        """Number of blocks of the stop rule's pilot; None if the number of blocks was fixed."""
+        return self.stop.get("pilot")
+
     def crossed(self):
         """Factors with more than one level, which can have an effect."""
         return [name for name, levels in self.factors.items() if len(levels) > 1]
@@ -203,6 +216,14 @@ def _target(value, factors, measures, response):
     return Target(parse_where(value.get("where"), factors), measure, of, **bounds)
 
 
+def _stop(value):
+    value = _object(value or {}, "stop")
+    pilot = value.get("pilot")
+    if pilot is not None and (isinstance(pilot, bool) or not isinstance(pilot, int) or pilot < 2):
+        raise DesignError("read stop: pilot %r is no number of blocks" % (pilot,))
+    return value
+
+
 def _cell(value, factors):
     levels = parse_levels(value, factors, "a cell")
     if len(levels) != len(factors):
@@ -243,7 +264,7 @@ def read_design(text):
         response_measure=measure,
         to=to,
         targets=tuple(_target(one, factors, measures, measure) for one in _list(value.get("targets") or [], "targets")),
-        stop=_object(value.get("stop") or {}, "stop"),
+        stop=_stop(value.get("stop")),
         order=_object(value.get("design") or {}, "design"),
         environment=_object(value.get("environment") or {}, "environment"),
         started=str(value.get("started") or ""),

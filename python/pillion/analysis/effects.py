@@ -6,6 +6,7 @@ changed between blocks. Each block gives one value; blocks are the sample.
 
 import numpy as np
 import pandas as pd
+from scipy import stats as scipy_stats
 
 from pillion import stats
 
@@ -136,12 +137,12 @@ def grouped(x, term, measure=None):
     return chosen, {key: values[cells].mean(axis=1, skipna=False).dropna() for key, cells in groups.items()}
 
 
-def t_interval(values, confidence=0.95):
-    """Mean and bounds of Student's t interval; bounds are NaN below two values."""
+def t_interval(x, values, confidence=0.95):
+    """Mean over blocks and bounds of Student's t interval; bounds are NaN below two blocks."""
     values = np.asarray(values, dtype=float)
     if len(values) < 2:
         return (values[0] if len(values) else np.nan), np.nan, np.nan
-    result = stats.t_interval(values, confidence)
+    result = stats.t_interval(values, confidence, df=x.design.freedom(len(values)))
     return float(result["estimate"]), float(result["low"]), float(result["high"])
 
 
@@ -160,7 +161,7 @@ def effects(x, term=None, measure=None, confidence=0.95, resamples=10000, seed=1
     back = np.exp if x.design.is_log else (lambda v: v)
     estimate, rows = estimate_name(x.design), []
     for key, values in groups.items():
-        mean, low, high = t_interval(values, confidence)
+        mean, low, high = t_interval(x, values, confidence)
         bca_low, bca_high, word = bca_interval(values, confidence, resamples, seed) if resamples else (np.nan, np.nan, "")
         row = {**dict(zip(names, key)), "n": len(values), estimate: back(mean), "low": back(low), "high": back(high),
                "bca_low": back(bca_low), "bca_high": back(bca_high), "word": word}  # fmt: skip
@@ -184,7 +185,7 @@ def means(x, measure=None, over=(), where=None, confidence=0.95):
     for key, group in table.groupby(names, observed=True, sort=True) if names else [((), table)]:
         # Levels averaged over differ within a block: each block gives one mean.
         values = group.groupby("block")[measure].mean().to_numpy()
-        mean, low, high = t_interval(values, confidence)
+        mean, low, high = t_interval(x, values, confidence)
         points = np.quantile(values, [0.05, 0.25, 0.5, 0.75, 0.95])
         rows.append((*key, len(values), mean, values.std(ddof=1) if len(values) > 1 else np.nan, low, high, points[2],
                      points[0], points[1], points[3], points[4], values.min(), values.max()))  # fmt: skip
@@ -194,11 +195,19 @@ def means(x, measure=None, over=(), where=None, confidence=0.95):
     return result
 
 
-def tost_of(values, low, high, confidence=0.95):
-    """p of two one-sided t tests that the mean lies between low and high."""
+def t_p(x, values):
+    """p of Student's t test that the mean over blocks is zero, which goes with t_interval."""
+    error = values.std(ddof=1) / np.sqrt(len(values))
+    if not error > 0:
+        return 1.0 if values.mean() == 0 else 0.0
+    return float(2 * scipy_stats.t.sf(abs(values.mean()) / error, x.design.freedom(len(values))))
+
+
+def tost_of(x, values, low, high, confidence=0.95):
+    """p of two one-sided t tests that the mean over blocks lies between low and high."""
     if len(values) < 2:
         return np.nan
-    return float(stats.tost(np.asarray(values, dtype=float), low=low, high=high, confidence=confidence)["p"])
+    return float(stats.tost(np.asarray(values, dtype=float), low=low, high=high, confidence=confidence, df=x.design.freedom(len(values)))["p"])
 
 
 def margin(within, is_ratio):
@@ -220,8 +229,8 @@ def equivalence(x, within, term=None, measure=None, confidence=0.95):
     back, estimate, rows = np.exp if x.design.is_log else (lambda v: v), estimate_name(x.design), []
     for key, values in groups.items():
         # Two one-sided tests at 5 % are the 90 % interval within the bounds.
-        mean, low, high = t_interval(values, 1 - 2 * (1 - confidence))
-        p = tost_of(values, *bounds, confidence)
+        mean, low, high = t_interval(x, values, 1 - 2 * (1 - confidence))
+        p = tost_of(x, values, *bounds, confidence)
         rows.append({**dict(zip(names, key)), "n": len(values), estimate: back(mean), "low": back(low), "high": back(high),
                      "within": within, "p": p, "equivalent": bool(p < 1 - confidence)})  # fmt: skip
     return pd.DataFrame(rows)

@@ -61,6 +61,21 @@ def from_journal(runs, design):
     return _finish(table, design), pd.DataFrame(details)
 
 
+def unfinished(table, design):
+    """Which runs are of the last block, if that is not complete: the runner will make it again.
+
+    The runner's estimates leave it out, too.
+    """
+    counts = table[table["valid"] & table["kept"]]
+    if counts.empty or not design.cells:
+        return pd.Series(False, index=table.index)
+    seen = counts.groupby("block")["position"].nunique()
+    nulls = counts[counts["null"]].groupby("block")["position"].nunique()
+    last = counts["block"].max()
+    turns = len(design.cells) + (0 if nulls.empty else nulls.max())
+    return (table["block"] == last) & table["kept"] & bool(seen[last] < turns)
+
+
 def read_file(path):
     """The rows of a file that `pillion export` wrote: Parquet, or Arrow's IPC stream."""
     import pyarrow.parquet

@@ -8,11 +8,13 @@ import itertools
 
 import numpy as np
 import pandas as pd
+from scipy import stats as scipy_stats
 
 from pillion import stats
 from pillion.analysis import effects
 
-BLOCK, RESPONSE = "block", "y"
+# RANK counts blocks from 0, without gaps.
+BLOCK, RANK, RESPONSE = "block", "block_rank", "y"
 
 
 def data_of(x, measure=None):
@@ -23,7 +25,8 @@ def data_of(x, measure=None):
 
 
 def _columns(x, runs):
-    return pd.DataFrame({BLOCK: "b" + runs["block"].astype(str), **{name: runs[name].astype(str) for name in x.design.factors}})
+    rank = runs["block"].rank(method="dense").astype(int) - 1
+    return pd.DataFrame({BLOCK: "b" + runs["block"].astype(str), RANK: rank, **{name: runs[name].astype(str) for name in x.design.factors}})
 
 
 class _Model:
@@ -36,7 +39,7 @@ class _Model:
 
     def __init__(self, x, terms, table):
         for name in x.design.factors:
-            if name in (RESPONSE, BLOCK):
+            if name in (RESPONSE, BLOCK, RANK):
                 raise ValueError("factor %r has the name that the model gives to %s" % (name, "the response" if name == RESPONSE else "blocks"))
         self.blocks = table[BLOCK].nunique() > 1
         factors = list(x.design.factors)
@@ -80,6 +83,10 @@ class _Model:
         return result
 
     @property
+    def residual_df(self):
+        return int(stats.anova(self.table, self.formula)["df"].iloc[-1])
+
+    @property
     def within(self):
         """How permutations keep to blocks."""
         return {"blocks": BLOCK} if self.blocks else {}
@@ -105,6 +112,12 @@ def _uncrossed(table, factors):
     return [sorted(g, key=factors.index) for g in groups if len(g) > 1]
 
 
+def _pilot_df(x, model, df):
+    """Degrees of freedom of the error: the model's, or after the stop rule those of its pilot."""
+    later = model.table[RANK] >= (x.design.pilot or np.inf)
+    return df - int(later.sum()) + model.table[BLOCK][later].nunique()
+
+
 def variation(x, terms=None, measure=None):
     model = _Model(x, terms, data_of(x, measure))
     return model.named(stats.variation(model.table, model.formula))
@@ -113,6 +126,8 @@ def variation(x, terms=None, measure=None):
 def anova(x, terms=None, by="sequential", measure=None, permutations=0, seed=1):
     model = _Model(x, terms, data_of(x, measure))
     result = model.named(stats.anova(model.table, model.formula, by=by))
+    df = result["df"].iloc[-1]
+    result["p"] = scipy_stats.f.sf(result["f"], result["df"], _pilot_df(x, model, df))
     if permutations:
         permuted = stats.anova(model.table, model.formula, by=by, permutations=permutations, seed=seed, **model.within)
         result["p_permuted"] = model.named(permuted)["p"].reindex(result.index)
@@ -149,7 +164,7 @@ def tukey(x, term, measure=None, terms=None, confidence=0.95):
         sets = [list(c) for n in range(1, len(crossed) + 1) for c in itertools.combinations(crossed, n)]
         terms = " + ".join(":".join(names) for names in sets if _complete(table, names))
     model = _Model(x, terms, table)
-    result = stats.tukey(model.table, model.formula, model.term(term), confidence=confidence)
+    result = stats.tukey(model.table, model.formula, model.term(term), confidence=confidence, error_df=_pilot_df(x, model, model.residual_df))
     result.index.name = "pair"
     if x.design.is_log:
         for column, source in (("ratio", "difference"), ("ratio_low", "low"), ("ratio_high", "high")):
@@ -180,7 +195,7 @@ def coefficients(x, terms=None, measure=None, confidence=0.95, resamples=2000, s
     rows = []
     for (term, at), weights in zip(labels, folded):
         one = estimates[:, 1:] @ weights
-        mean, low, high = effects.t_interval(one, confidence)
+        mean, low, high = effects.t_interval(x, one, confidence)
         bca_low, bca_high, word = effects.bca_interval(one, confidence, resamples, seed) if resamples else (np.nan, np.nan, "")
         rows.append((term, at, len(one), mean, low, high, bca_low, bca_high, word))
     return pd.DataFrame(rows, columns=["term", "level", "n", "estimate", "low", "high", "bca_low", "bca_high", "word"])

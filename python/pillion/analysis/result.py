@@ -95,6 +95,9 @@ class Experiment:
 
     def __init__(self, design, rows, intervals=None, notes=(), source=""):
         self.design, self.notes, self.source = design, list(notes), source
+        unfinished = frames.unfinished(rows, design)
+        if unfinished.any():
+            rows = rows.assign(kept=rows["kept"] & ~unfinished)
         counts = rows["valid"] & rows["kept"]
         self.runs = rows[counts].reset_index(drop=True)
         self.excluded = rows[~counts].reset_index(drop=True)
@@ -121,7 +124,7 @@ class Experiment:
         abandoned = int((~out["kept"]).sum())
         invalid = out[out["kept"]]
         if abandoned:
-            reasons.append("%d of blocks that began again after an interruption" % abandoned)
+            reasons.append("%d of unfinished blocks" % abandoned)
         for why, number in invalid["why"].replace("", "no reason recorded").value_counts().items():
             reasons.append("%d invalid (%s)" % (number, why))
         return "%s; %d left out: %s." % (text, len(out), ", ".join(reasons))
@@ -191,7 +194,10 @@ class Experiment:
         return model.variation(self, terms, measure)
 
     def anova(self, terms=None, by="sequential", measure=None, permutations=0, seed=1):
-        """Analysis of variance with blocks; with permutations also p of runs permuted within blocks."""
+        """Analysis of variance with blocks; with permutations also p of runs permuted within blocks.
+
+        After the stop rule p has the error's degrees of freedom in the pilot.
+        """
         return model.anova(self, terms, by, measure, permutations, seed)
 
     def permanova(self, measures=None, terms=None, by="sequential", permutations=999, distance="euclidean", seed=1):

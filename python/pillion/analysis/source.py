@@ -9,6 +9,9 @@ from pillion.analysis.design import DesignError, level, read_design
 
 METADATA_STREAM = "oml_metadata"
 
+# The runner's pilot where the file states none; docs/experiment.md has it.
+DEFAULT_PILOT = 12
+
 
 def read_sources(client, name):
     """The files that runners reported with an experiment's rows, the newest first."""
@@ -49,7 +52,7 @@ def parse_source(text, rows, hash_):
         if not set(table[name]) <= set(levels):
             raise DesignError("read experiment file: the rows have other levels of %s" % name)
     value = {
-        **{key: spec.get(key) for key in ("experiment", "description", "response", "stop", "design")},
+        **{key: spec.get(key) for key in ("experiment", "description", "response", "design")}, "stop": _stop(spec.get("stop")),
         "hash": hash_, "seed": spec.get("seed"), "factors": [{"name": name, "levels": levels} for name, levels in factors.items()],
         "cells": table.drop_duplicates().to_dict("records"), "measures": spec["measures"],
         "targets": [_target(one) for one in spec.get("targets") or []],
@@ -59,6 +62,13 @@ def parse_source(text, rows, hash_):
     except (TypeError, ValueError, RecursionError) as error:  # keys that are no texts, or a cycle
         raise DesignError("read experiment file: %s" % error) from None
     return read_design(text)
+
+
+def _stop(stop):
+    """A stop rule with its pilot, of which the intervals' degrees of freedom are."""
+    if isinstance(stop, dict) and stop.get("effect") and stop.get("pilot") is None:
+        return {**stop, "pilot": DEFAULT_PILOT}
+    return stop
 
 
 def _target(target):

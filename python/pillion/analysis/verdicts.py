@@ -101,7 +101,7 @@ def _judge(x, target, level, column):
         return {**row, "verdict": UNDECIDED, "sentence": start % ("no block is complete yet", UNDECIDED, "nothing was measured")}
     back = np.exp if x.design.is_log else (lambda v: v)
     row["n"] = len(values)
-    row[column], row["low"], row["high"] = (back(v) for v in effects.t_interval(values, row["confidence"]))
+    row[column], row["low"], row["high"] = (back(v) for v in effects.t_interval(x, values, row["confidence"]))
     row["verdict"] = decide(row["low"], row["high"], bound)
     base = " ".join("%s=%s" % pair for pair in x.design.to.items())
     unit = x.design.measures[target.measure].unit if estimate != "ratio" else ""
@@ -114,11 +114,14 @@ def _judge(x, target, level, column):
 
 
 def precision(x, confidence=0.95):
-    """The half-width of the effects that the stop rule names, asked and reached."""
+    """The half-width of the effects that the stop rule names, asked and reached.
+
+    Without such a rule the effects of the response's factors, or else of the cells.
+    """
     stop = x.design.stop
     asked, term = share(stop.get("half_width")), stop.get("effect")
-    term = term if term and all(name in x.design.factors for name in term.split(":")) else None
-    table = effects.effects(x, term, confidence=confidence, resamples=0)
+    terms = [term] if term in x.design.factors else list(x.design.to)
+    table = pd.concat([effects.effects(x, term, confidence=confidence, resamples=0) for term in terms or [None]])
     if table.empty or table["low"].isna().all():
         return "Too few blocks for an interval."
     if x.design.is_log:
@@ -128,7 +131,7 @@ def precision(x, confidence=0.95):
     else:
         half = float(((table["high"] - table["low"]) / 2).max())
         reached, wanted = "±%.3g" % half, "±%g" % (asked or 0)
-    of = "The effects of %s are" % term if term else "Effects are"
+    of = "The effects of %s are" % " and ".join(terms) if terms else "Effects are"
     text = "%s known to %s at %g %%, in %d blocks" % (of, reached, 100 * confidence, int(table["n"].max()))
     if asked is None:
         return text + "."

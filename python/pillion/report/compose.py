@@ -83,8 +83,8 @@ class _Composer:
         what = {"log_ratio": "ratio of %s to that of %s in the same block" % (x.measure, base), "difference": "difference of %s from %s in the same block" % (x.measure, base),
                 "log": "geometric mean of %s" % x.measure, "value": "mean of %s" % x.measure}[x.design.response]  # fmt: skip
         better = x.design.measures[x.measure].better
-        parts.append(Text("An effect is the %s%s. Blocks are the sample; intervals are Student's t first, and BCa (bootstrap over blocks) beside." % (
-            what, "; %s is better" % better if better else "")))  # fmt: skip
+        parts.append(Text("An effect is the %s%s. Blocks are the sample; intervals are Student's t first, and BCa (bootstrap over blocks) beside.%s" % (
+            what, "; %s is better" % better if better else "", self._pilot())))  # fmt: skip
         shown = []
         for name in dict.fromkeys([*x.design.to, *filter(None, [x.design.stop.get("effect")])]):
             if len(x.design.factors.get(name, ())) > 2 or len(x.design.crossed()) > 1:
@@ -103,6 +103,12 @@ class _Composer:
         parts.append(self.figure("Effects with 95 % intervals", "One row for each cell: its %s with the t interval, and the BCa interval as a thin line below. The vertical line is no effect." % what,
                                  lambda: x.plot.effects()))  # fmt: skip
         return Section("Effects", parts)
+
+    def _pilot(self):
+        pilot = self.x.design.pilot
+        if not pilot or self.x.runs["block"].nunique() <= pilot:
+            return ""
+        return " The stop rule derived the number of blocks from a deviation, so that t has the %d degrees of freedom of its pilot of %d blocks." % (pilot - 1, pilot)
 
     def checks(self):
         table = self.x.check()
@@ -196,7 +202,7 @@ class _Composer:
         parts = [Text(x.left_out()), *(Text(note) for note in x.notes)]
         if len(out):
             rows = [[r["block"], r["position"], " ".join("%s=%s" % (n, r[n]) for n in x.design.factors), r["attempt"],
-                     r["why"] if r["kept"] else "block began again", *(number(r[m]) for m in x.design.measures)]
+                     r["why"] if r["kept"] else "unfinished block", *(number(r[m]) for m in x.design.measures)]
                     for _, r in out.head(EXCLUDED_ROWS).iterrows()]  # fmt: skip
             columns = ["block", "position", "cell", "attempt", "why", *(m.label for m in x.design.measures.values())]
             caption = "Runs that do not count" + ("" if len(out) <= EXCLUDED_ROWS else ": the first %d of %d" % (EXCLUDED_ROWS, len(out)))

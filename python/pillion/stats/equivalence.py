@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from scipy import stats
 
-from .interval import check_confidence
+from .interval import check_confidence, check_df
 from .outcome import outcome, read_sample
 
 
-def tost(values, other=None, low=None, high=None, paired=False, equal_variance=False, confidence=0.95):
+def tost(values, other=None, low=None, high=None, paired=False, equal_variance=False, confidence=0.95, df=None):
     """Equivalence test by two one-sided t tests: does a mean, or a difference of means, lie
     between low and high?
 
@@ -17,7 +17,7 @@ def tost(values, other=None, low=None, high=None, paired=False, equal_variance=F
     apart (values - other), with paired=True pair by pair, for instance in one block; None: the mean
     of values itself, for instance of log ratios. low, high: the margin within which a difference
     does not matter, in the unit of the values, fixed before measuring. equal_variance: pool both
-    variances; otherwise Welch's test.
+    variances; otherwise Welch's test. df: as for t_interval; of one sample or pairs only.
 
     Returns a Series: difference; low and high, the interval of confidence 1 - 2 (1 - confidence),
     90 % by default; p_low and p_high, of the tests against both margins; df; and p, the larger of
@@ -33,13 +33,15 @@ def tost(values, other=None, low=None, high=None, paired=False, equal_variance=F
     if other is None:
         if paired:
             raise ValueError("paired=True wants a second sample")
-        difference, deviation, df = _one(sample)
+        difference, deviation, df = _one(sample, df)
     else:
         second = read_sample(other, "other")
         if paired:
             if len(sample) != len(second):
                 raise ValueError(f"paired: {len(sample)} and {len(second)} values, want as many")
-            difference, deviation, df = _one(sample - second)
+            difference, deviation, df = _one(sample - second, df)
+        elif df is not None:
+            raise ValueError("df is of one sample or of pairs: give no other, or paired=True")
         else:
             difference, deviation, df = _two(sample, second, equal_variance)
     scale = max(np.abs(sample).max(), 0 if other is None else np.abs(second).max())
@@ -69,8 +71,8 @@ def tost(values, other=None, low=None, high=None, paired=False, equal_variance=F
     )
 
 
-def _one(sample):
-    return float(sample.mean()), float(sample.std(ddof=1) / np.sqrt(len(sample))), len(sample) - 1
+def _one(sample, df):
+    return float(sample.mean()), float(sample.std(ddof=1) / np.sqrt(len(sample))), check_df(df, len(sample))
 
 
 def _two(first, second, equal_variance):

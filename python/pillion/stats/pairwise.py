@@ -13,7 +13,7 @@ from .formula import parse_formula, parse_terms, term_name
 from .interval import check_confidence
 
 
-def tukey(data, formula, term, confidence=0.95):
+def tukey(data, formula, term, confidence=0.95, error_df=None):
     """Differences between all pairs of levels of a term, with simultaneous intervals (Tukey's
     honest significant differences).
 
@@ -29,7 +29,8 @@ def tukey(data, formula, term, confidence=0.95):
     Means are the model's: adjusted for the other terms, all of whose levels count alike (least
     squares means; plain means in a balanced design), covariates at their mean. For unequal
     numbers of rows the interval is Tukey and Kramer's. It assumes independent normal errors of
-    one variance.
+    one variance. error_df: degrees of freedom of the error, if fewer than the model's: after a stop
+    rule, those of the model of its pilot.
 
     Sources: Kramer, Extension of multiple range tests to group means with unequal numbers of
     replications, Biometrics 12 (1956) 307-310; Searle, Speed and Milliken, Population marginal
@@ -55,6 +56,10 @@ def tukey(data, formula, term, confidence=0.95):
             f"{formula}: no degrees of freedom are left for the residual: repeat runs, or leave out an interaction"
         )
     error = float(((y - x @ estimate) ** 2).sum()) / df
+    if error_df is not None:
+        if not 1 <= error_df <= df:
+            raise ValueError(f"error_df={error_df!r}: want degrees of freedom between 1 and {df}, those of {formula}")
+        df = error_df
     if error <= 1e-26 * float((y**2).mean()):
         raise ValueError(f"{formula}: the model fits exactly, there is no error to compare with")
     first, second = np.triu_indices(len(names))
