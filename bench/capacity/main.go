@@ -28,7 +28,9 @@ import (
 	"pillion.dev/send/schedule"
 )
 
-var commands = map[string]result.Command{"estimate": estimateCommand, "pairs": pairsCommand, "trains": trainsCommand}
+var commands = map[string]result.Command{
+	"estimate": result.Root(estimateCommand), "pairs": result.Root(pairsCommand), "trains": result.Root(trainsCommand),
+}
 
 func main() { result.Main("capacity", commands) }
 

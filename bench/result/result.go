@@ -40,7 +40,20 @@ func (r Result) Print(to io.Writer) error {
 // Command defines its flags; what it returns runs once they are parsed.
 type Command func(f *flag.FlagSet) func(ctx context.Context) (Result, error)
 
-// Main is the main function of a workload that makes network namespaces.
+// Root makes a command refuse users who may not make network namespaces.
+func Root(c Command) Command {
+	return func(f *flag.FlagSet) func(ctx context.Context) (Result, error) {
+		measure := c(f)
+		return func(ctx context.Context) (Result, error) {
+			if os.Geteuid() != 0 {
+				return nil, errors.New("make network namespaces: not root; run it with sudo")
+			}
+			return measure(ctx)
+		}
+	}
+}
+
+// Main is the main function of a workload.
 func Main(name string, commands map[string]Command) {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, name, commands, os.Args[1:])
@@ -60,9 +73,6 @@ func run(ctx context.Context, name string, commands map[string]Command, argument
 	_ = f.Parse(arguments[1:]) // exits
 	if f.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q", f.Arg(0))
-	}
-	if os.Geteuid() != 0 {
-		return errors.New("make network namespaces: not root; run it with sudo")
 	}
 	r, err := measure(ctx)
 	if err != nil {

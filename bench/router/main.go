@@ -22,8 +22,8 @@ import (
 const patience = 10 * time.Second
 
 var commands = map[string]result.Command{
-	"delays": delaysCommand, "lossless": losslessCommand, "hop": hopCommand,
-	"rate": rateCommand, "hooks": hooksCommand, "account": accountCommand,
+	"delays": result.Root(delaysCommand), "lossless": result.Root(losslessCommand), "hop": result.Root(hopCommand),
+	"rate": result.Root(rateCommand), "hooks": result.Root(hooksCommand), "account": result.Root(accountCommand),
 }
 
 func main() { result.Main("router", commands) }

@@ -39,8 +39,9 @@ func main() {
 }
 
 var commands = map[string]result.Command{
-	"train": shapeCommand(train), "pair": shapeCommand(pair), "flush": shapeCommand(flush), "rate": shapeCommand(rate),
-	"clock": clockCommand, "model": modelCommand, "speed": speedCommand, "peer": peerCommand,
+	"train": result.Root(shapeCommand(train)), "pair": result.Root(shapeCommand(pair)),
+	"flush": result.Root(shapeCommand(flush)), "rate": result.Root(shapeCommand(rate)),
+	"clock": result.Root(clockCommand), "model": result.Root(modelCommand), "speed": result.Root(speedCommand), "peer": result.Root(peerCommand),
 }
 
 // arms are the ways to send: pre-dispatch of the whole train before its first packet is due, pre-dispatch of each
