@@ -142,6 +142,7 @@ test-python: ## test the Python package
 .PHONY: test-ui
 test-ui: ## test the page without a browser
 	@.ci/packages
+	node --test bench/page/trace.test.mjs
 	cd ui && npx vitest run
 
 .PHONY: test-page
@@ -196,12 +197,15 @@ paper-s2: install build ## repeat the experiments of hamilton-2012, the service 
 paper-s3: workloads ## repeat the experiments of angrisani, router delays (20 hours at most; QUICK=1: 10 minutes)
 	.ci/experiment --paper angrisani $(RESULTS) bench/paper/s3/*.yaml
 
+INSTRUMENTED = $(CC) -std=c11 -D_GNU_SOURCE -O2
+
 .PHONY: instrumented
 instrumented: install build ## build the workloads that report by OML's protocol into bin/bench
 	$(MAKE) -s -C clib
 	go build -o bin/bench/ ./bench/instrumented
-	$(CC) -std=c11 -D_GNU_SOURCE -O2 -Iclib/include -o bin/bench/traffic bench/instrumented/traffic/traffic.c clib/build/libpillion.a -lm -pthread
-	$(CC) -std=c11 -D_GNU_SOURCE -O2 -DPLAIN -o bin/bench/traffic-plain bench/instrumented/traffic/traffic.c -lm -pthread
+	$(INSTRUMENTED) -Iclib/include -o bin/bench/traffic bench/instrumented/traffic/traffic.c clib/build/libpillion.a -lm -pthread
+	$(INSTRUMENTED) -DPLAIN -o bin/bench/traffic-plain bench/instrumented/traffic/traffic.c -lm -pthread
+	$(INSTRUMENTED) -Iclib/include -o bin/bench/pace bench/instrumented/pace/pace.c clib/build/libpillion.a -lm -pthread
 
 .PHONY: paper-s4
 paper-s4: instrumented ## repeat the experiments of mehani-2011, instrumented applications (7 hours; QUICK=1: 12 minutes)
@@ -222,13 +226,18 @@ bench-service: install build ## measure ingest, 500 agents, and a query over 100
 	go run ./bench/query
 
 .PHONY: bench-page
-bench-page: install ## measure the page's charts in Chromium: 200 lines of 3,600 points, live (4 minutes)
-	node bench/page/run.mjs $(BENCHFLAGS)
+bench-page: install build ## measure the page's charts in Chromium, 3 and 200 lines, live (15 minutes; QUICK=1: 2 minutes)
+	@.ci/install test
+	@.ci/packages
+	node bench/page/bundle.mjs bin/bench/page
+	.ci/experiment $(RESULTS) bench/page.yaml
 
 .PHONY: bench-oml
-bench-oml: install build ## measure the ingest of application reports and the cost of reporting; PEER=PREFIX also runs an installed OML for comparison
-	go run ./bench/oml $(if $(PEER),--peer $(PEER)/bin/oml2-server)
-	go run ./bench/inject $(if $(PEER),--peer $(PEER))
+bench-oml: instrumented ## measure the ingest of application reports and the cost of reporting (an hour at most; QUICK=1: 2 minutes); PEER=PREFIX also runs an installed OML for comparison
+	go build -o bin/bench/ ./bench/oml
+	.ci/experiment $(RESULTS) bench/oml.yaml bench/inject.yaml bench/inject-killed.yaml
+	$(if $(PEER),$(INSTRUMENTED) -DPEER -I$(PEER)/include -o bin/bench/pace-oml2 bench/instrumented/pace/pace.c -L$(PEER)/lib -Xlinker -rpath=$(PEER)/lib -loml2 -locomm)
+	$(if $(PEER),.ci/experiment $(RESULTS) bench/oml-peers.yaml bench/inject-peers.yaml)
 
 .PHONY: workloads
 workloads: install build ## build the workloads of the experiments on routers and senders into bin/bench

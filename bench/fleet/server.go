@@ -96,6 +96,12 @@ func (s *Server) Stop() {
 	_ = s.Command.Wait() // an interrupted server may exit with an error
 }
 
+// Kill ends the server without a chance to do anything.
+func (s *Server) Kill() {
+	_ = s.Command.Process.Kill()
+	s.Stop()
+}
+
 // Resident returns the resident memory of the server, bytes.
 func (s *Server) Resident() (int64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", s.Command.Process.Pid))

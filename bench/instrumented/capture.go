@@ -2,99 +2,62 @@ package main
 
 import (
 	"context"
-	"errors"
+	"maps"
 	"math"
 	"path/filepath"
-	"syscall"
-	"time"
+
+	"pillion.dev/bench/result"
 )
 
 // runCapture measures how many packets a capture with reports misses, and whether its
 // timestamps are those of tcpdump, beside another tcpdump.
-func runCapture(ctx context.Context, s settings) (err error) {
-	b, err := newBed()
+func runCapture(ctx context.Context, s settings) (result.Result, error) {
+	t, err := s.try(ctx, []string{"pillion-agent", "tcpdump"}, func(b *bed, end string) ([]*program, error) { return s.capture(ctx, b, end) })
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer func() { err = errors.Join(err, b.close()) }()
-	reports := newStore()
-	closed, err := reports.serve(b)
-	if err != nil {
-		return err
-	}
-	defer closed()
-	meter, err := s.meter(ctx, "pillion-agent", "tcpdump")
-	if err != nil {
-		return err
-	}
-	captures := map[string]*capturing{}
-	for _, end := range []string{b.snd, b.rcv} {
-		if captures[end], err = s.capture(ctx, b, end); err != nil {
-			return err
-		}
-	}
-	traffic := s
-	traffic.flavour = "nooml-c"
-	meter.begin()
-	snd, _, err := traffic.transmit(ctx, b)
-	used, failed := meter.end()
-	for _, c := range captures {
-		failed = errors.Join(failed, c.stop())
-	}
-	if err := errors.Join(err, failed); err != nil {
-		return err
-	}
-	if s.trace == "yes" {
-		reports.await(2)
-	}
-	result := map[string]any{"packets": snd.Packets}
-	for end, name := range map[string]string{b.snd: "snd", b.rcv: "rcv"} {
+	r := result.Result{"packets": t.snd.Packets}
+	for end, name := range map[string]string{t.bed.snd: "snd", t.bed.rcv: "rcv"} {
 		reference, err := readTrace(s.folder + "/" + end)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		alternative := tupled(reports.of(name, "pcap_ip"))
+		alternative := tupled(t.reports.of(name, "pcap_ip"))
 		if s.trace != "yes" {
 			all, err := readTrace(s.folder + "/" + end + "-other")
 			if err != nil {
-				return err
+				return nil, err
 			}
 			alternative = observed(all)
 		}
 		a := account(observed(reference), alternative)
-		result["reference_"+name], result["missed_"+name], result["reference_missed_"+name] = a.reference, a.missed, a.reverse
+		r["reference_"+name], r["missed_"+name], r["reference_missed_"+name] = a.reference, a.missed, a.reverse
 		loss := float64(a.missed) / float64(max(a.reference+a.reverse, 1))
-		result["loss_"+name], result["captured_"+name] = loss, 1-loss
-		result["time_diff_us_"+name], result["time_diff_most_us_"+name] = a.diff, a.diffMost
+		r["loss_"+name], r["captured_"+name] = loss, 1-loss
+		r["time_diff_us_"+name], r["time_diff_most_us_"+name] = a.diff, a.diffMost
 	}
-	for key, value := range used {
-		result[key] = value
-	}
-	return show(result)
+	maps.Copy(r, t.used)
+	return r, nil
 }
 
-// capturing are the two captures at one end.
-type capturing struct{ reference, alternative *program }
-
-func (s settings) capture(ctx context.Context, b *bed, end string) (c *capturing, err error) {
-	c = &capturing{}
-	if c.reference, err = tcpdump(ctx, end, s.folder+"/"+end); err != nil {
+// capture starts the two captures at one end, the reference first.
+func (s settings) capture(ctx context.Context, b *bed, end string) (both []*program, err error) {
+	reference, err := tcpdump(ctx, end, s.folder+"/"+end)
+	if err != nil {
 		return nil, err
 	}
-	if s.trace != "yes" {
-		c.alternative, err = tcpdump(ctx, end, s.folder+"/"+end+"-other")
-		return c, err
+	var alternative *program
+	if s.trace == "yes" {
+		name := map[string]string{b.snd: "snd", b.rcv: "rcv"}[end]
+		alternative, err = start(ctx, end, "capturing on", filepath.Join(s.bin, "pillion-agent"), "capture", "--dev", device, "--filter", "udp port "+trafficPort,
+			"--oml", "tcp:"+b.collectorOf(end), "--oml-domain", "s4", "--oml-id", name)
+	} else {
+		alternative, err = tcpdump(ctx, end, s.folder+"/"+end+"-other")
 	}
-	name := map[string]string{b.snd: "snd", b.rcv: "rcv"}[end]
-	c.alternative, err = start(ctx, end, "capturing on", filepath.Join(s.bin, "pillion-agent"), "capture", "--dev", device, "--filter", "udp port "+trafficPort,
-		"--oml", "tcp:"+b.collectorOf(end), "--oml-domain", "s4", "--oml-id", name)
-	return c, err
-}
-
-// stop ends both, a moment after the last packet.
-func (c *capturing) stop() error {
-	time.Sleep(200 * time.Millisecond)
-	return errors.Join(c.reference.stop(syscall.SIGINT), c.alternative.stop(syscall.SIGINT))
+	if err != nil {
+		return []*program{reference}, err
+	}
+	return []*program{reference, alternative}, nil
 }
 
 // observation is a packet as a capture reports it: its number in the IP header, and the

@@ -4,7 +4,13 @@ import (
 	"encoding/binary"
 	"math"
 	"testing"
+
+	"pillion.dev/bench/result/calls"
 )
+
+func TestExperimentsCallWithKnownArguments(t *testing.T) {
+	calls.Check(t, "bin/bench/instrumented", commands, "../*.yaml", "../paper/*/*.yaml")
+}
 
 // frame is an Ethernet frame of the traffic.
 func frame(ipID uint16, id uint32, sent int64, size int) []byte {
@@ -80,12 +86,12 @@ func TestCompare(t *testing.T) {
 	}
 	r.bytes[1] = 40_000
 	r.jitter[1], r.jitter[2] = 0.016, 0.016
-	intervals, result := compare(snd, rcv, r)
-	if len(intervals) != 2 || result["rate"] != 100_000.0 || result["rate_diff"] != 10_000.0 {
-		t.Errorf("%v", result)
+	compared := compare(snd, rcv, r)
+	if rows, _ := compared["intervals"].([]map[string]any); len(rows) != 2 || compared["compared"] != 2 || compared["rate"] != 100_000.0 || compared["rate_diff"] != 10_000.0 {
+		t.Errorf("%v", compared)
 	}
 	// Transit times alternate by 16 us, so jitter is 16 us before long.
-	if d := result["jitter_diff"].(float64); d > 1e-6 {
+	if d := compared["jitter_diff"].(float64); d > 1e-6 {
 		t.Errorf("jitter differs by %g ms", d)
 	}
 }

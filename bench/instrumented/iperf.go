@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"os"
-	"path/filepath"
 	"strconv"
 	"syscall"
+
+	"pillion.dev/bench/result"
 )
 
 // period is the sampling period of the paper, ns.
@@ -30,14 +32,14 @@ type traffic struct {
 
 // ends are the arguments of the two ends' programs.
 func (s settings) ends(b *bed) (receive, send []string) {
-	program := filepath.Join(s.bin, "bench", "traffic")
-	if s.flavour == "nooml-c" {
+	program := s.program("traffic")
+	if s.flavour == original {
 		program += "-plain"
 	}
 	receive = []string{program, "receive", trafficPort, s.flavour, s.threads, s.folder + "/rcv.csv"}
 	send = []string{program, "send", rcvAddress, trafficPort, strconv.FormatFloat(s.rate*1e6, 'f', 0, 64), strconv.FormatFloat(s.length.Seconds(), 'f', 3, 64),
 		s.flavour, s.threads, s.folder + "/snd.csv"}
-	if s.flavour != "nooml-c" {
+	if s.flavour != original {
 		receive = append(receive, "--oml-id", "rcv", "--oml-domain", "s4", "--oml-collect", "tcp:"+b.collectorOf(b.rcv))
 		send = append(send, "--oml-id", "snd", "--oml-domain", "s4", "--oml-collect", "tcp:"+b.collectorOf(b.snd))
 	}
@@ -63,63 +65,36 @@ func (s settings) transmit(ctx context.Context, b *bed) (snd, rcv traffic, err e
 
 // runIperf measures how the reports of an application change its rate, and how well they
 // agree with what tcpdump sees.
-func runIperf(ctx context.Context, s settings) (err error) {
-	b, err := newBed()
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, b.close()) }()
-	reports := newStore()
-	closed, err := reports.serve(b)
-	if err != nil {
-		return err
-	}
-	defer closed()
-	meter, err := s.meter(ctx, "traffic", "traffic-plain")
-	if err != nil {
-		return err
-	}
-	var dumps []*program
-	for _, end := range []string{b.snd, b.rcv} {
+func runIperf(ctx context.Context, s settings) (result.Result, error) {
+	t, err := s.try(ctx, []string{"traffic", "traffic-plain"}, func(_ *bed, end string) ([]*program, error) {
 		dump, err := tcpdump(ctx, end, s.folder+"/"+end)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		dumps = append(dumps, dump)
-	}
-	meter.begin()
-	snd, rcv, err := s.transmit(ctx, b)
-	used, failed := meter.end()
-	for _, dump := range dumps {
-		failed = errors.Join(failed, dump.stop(syscall.SIGINT))
-	}
-	if err := errors.Join(err, failed); err != nil {
-		return err
-	}
-	if s.flavour != "nooml-c" {
-		reports.await(2)
-	}
-	atSnd, err := readTrace(s.folder + "/" + b.snd)
+		return []*program{dump}, nil
+	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	atRcv, err := readTrace(s.folder + "/" + b.rcv)
+	atSnd, err := readTrace(s.folder + "/" + t.bed.snd)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	r, err := s.reported(reports)
+	atRcv, err := readTrace(s.folder + "/" + t.bed.rcv)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	intervals, result := compare(atSnd, atRcv, r)
-	result["packets"], result["received"], result["dropped"] = snd.Packets, rcv.Packets, snd.Dropped+rcv.Dropped
-	result["reports_lost"] = r.lost(s.flavour, snd, rcv)
-	result["cpu_us_per_packet"] = snd.CPU * 1e6 / float64(max(snd.Packets, 1))
-	result["resident_kb"] = snd.Resident
-	for key, value := range used {
-		result[key] = value
+	reported, err := s.reported(t.reports)
+	if err != nil {
+		return nil, err
 	}
-	return show(append(intervals, result)...)
+	r := compare(atSnd, atRcv, reported)
+	r["packets"], r["received"], r["dropped"] = t.snd.Packets, t.rcv.Packets, t.snd.Dropped+t.rcv.Dropped
+	r["reports_lost"] = reported.lost(s.flavour, t.snd, t.rcv)
+	r["cpu_us_per_packet"] = t.snd.CPU * 1e6 / float64(max(t.snd.Packets, 1))
+	r["resident_kb"] = t.snd.Resident
+	maps.Copy(r, t.used)
+	return r, nil
 }
 
 // reportedBy are the reports of both ends: bytes by interval at the sender, jitter in ms at
@@ -221,7 +196,8 @@ func (j *jitter) add(transit float64) float64 {
 // compare sets the reports beside the captures, by interval without the first and the last:
 // rate is that of tcpdump at the sender (R_t^Snd), rate_diff is |R_t^Rcv - R_i^Snd|, bytes/s,
 // and jitter_diff is |J_t - J_i|, ms.
-func compare(atSnd, atRcv []packet, r reportedBy) (intervals []map[string]any, result map[string]any) {
+func compare(atSnd, atRcv []packet, r reportedBy) result.Result {
+	compared := result.Result{}
 	sent, received, jitters := map[int]float64{}, map[int]float64{}, map[int]float64{}
 	last := 0
 	var begun int64
@@ -254,8 +230,9 @@ func compare(atSnd, atRcv []packet, r reportedBy) (intervals []map[string]any, r
 		counted++
 		a, d, jd := sent[n]*perSecond, math.Abs(received[n]-r.bytes[n])*perSecond, math.Abs(jitters[n]-r.jitter[n])
 		rate, rateDiff, jitterDiff = rate+a, rateDiff+d, jitterDiff+jd
-		intervals = append(intervals, map[string]any{"interval": n, "rate": a, "rate_diff": d, "jitter_diff": jd})
+		compared.AddRow(map[string]any{"interval": n, "rate": a, "rate_diff": d, "jitter_diff": jd})
 	}
 	n := float64(max(counted, 1))
-	return intervals, map[string]any{"intervals": counted, "rate": rate / n, "rate_diff": rateDiff / n, "jitter_diff": jitterDiff / n}
+	compared["compared"], compared["rate"], compared["rate_diff"], compared["jitter_diff"] = counted, rate/n, rateDiff/n, jitterDiff/n
+	return compared
 }

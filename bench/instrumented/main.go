@@ -1,85 +1,98 @@
-// Command instrumented is the load of the experiments of `make paper-s4`: applications that
-// report by OML's protocol beside their original versions, as in mehani-2011. A call is one
-// run, and prints JSON: an object for each interval, then one for the run.
+// Command instrumented is the workload of the experiments on applications that report by OML's
+// protocol (bench/paper/s4, bench/relay.yaml, bench/inject*.yaml): a call is one run, and prints
+// one JSON object. Its subcommands:
 //
-//	instrumented iperf --flavour oml-O --threads no --rate 50
-//	instrumented capture --trace yes --rate 95
-//	instrumented relay --path filter
+//	iperf    an application that sends UDP, beside its original version, as in mehani-2011
+//	capture  a capture that reports, beside another one, as in mehani-2011
+//	relay    the sample rate from an application to the server, and what is on the way
+//	inject   what omlc_inject costs at a rate, and what is lost
+//	killed   what is lost if the server is killed and comes back
 //
-// Snd sends UDP to Rcv over a link of 100 Mbit/s, each in a namespace of its own; reports go
-// over links of their own to a collector in a third one, which is this process.
+// For iperf and capture, which need root, Snd sends UDP to Rcv over a link of 100 Mbit/s, each in
+// a namespace of its own; reports go over links of their own to a collector in a third one, which
+// is this process. The other ones use loopback.
 package main
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
-	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
+	"path/filepath"
 	"time"
+
+	"pillion.dev/bench/result"
 )
+
+var commands = map[string]result.Command{
+	"iperf": result.Root(command(least, func(s *settings, f *flag.FlagSet) {
+		f.StringVar(&s.flavour, "flavour", original, "nooml-c, oml-c, oml-o or oml-O")
+		f.StringVar(&s.threads, "threads", "yes", "whether another thread reports")
+		s.bedFlags(f)
+	}, runIperf)),
+	"capture": result.Root(command(least, func(s *settings, f *flag.FlagSet) {
+		f.StringVar(&s.trace, "trace", "no", "yes: the alternative is Pillion's capture, which reports; no: another tcpdump")
+		s.flavour, s.threads = original, "yes"
+		s.bedFlags(f)
+	}, runCapture)),
+	"relay": command(least, func(s *settings, f *flag.FlagSet) {
+		f.StringVar(&s.path, "path", "server", "server, relay, filter or chain")
+		f.Float64Var(&s.rate, "rate", 0, "samples/s; 0: as fast as they are acknowledged")
+	}, runRelay),
+	"inject": command(least, func(s *settings, f *flag.FlagSet) {
+		f.StringVar(&s.library, "library", ours, ours+" or "+peer)
+		f.StringVar(&s.report, "report", "binary", "off, text or binary")
+		f.StringVar(&s.collector, "collector", "reads", "reads, or stopped: it accepts a connection and reads nothing")
+		f.Float64Var(&s.rate, "rate", 1e6, "samples/s")
+	}, runInject),
+	"killed": command(leastKilled, func(s *settings, f *flag.FlagSet) {
+		s.library = ours
+		f.StringVar(&s.report, "report", "binary", "text or binary")
+		f.Float64Var(&s.rate, "rate", 20_000, "samples/s")
+	}, runKilled),
+}
+
+func main() { result.Main("instrumented", commands) }
+
+// original is the flavour without the library.
+const original = "nooml-c"
 
 // settings are those of a run.
 type settings struct {
-	bin              string
-	flavour, threads string
-	trace            string
-	path             string
-	rate             float64 // Mbit/s; for relay samples/s
-	length           time.Duration
-	host             bool
-	folder           string // of this run
+	bin                        string
+	flavour, threads           string
+	trace                      string
+	path                       string
+	library, report, collector string
+	rate                       float64 // Mbit/s of payload on the bed, otherwise samples/s
+	length                     time.Duration
+	host                       bool
+	folder                     string // of this run
 }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, "instrumented:", err)
-		os.Exit(1)
-	}
+func (s *settings) bedFlags(f *flag.FlagSet) {
+	f.Float64Var(&s.rate, "rate", 10, "Mbit/s of payload")
+	f.BoolVar(&s.host, "host", false, "sample processor time and memory of this host before and during the run")
 }
 
-func run(ctx context.Context, args []string) error {
-	kinds := map[string]func(context.Context, settings) error{"iperf": runIperf, "capture": runCapture, "relay": runRelay}
-	if len(args) == 0 || kinds[args[0]] == nil {
-		return fmt.Errorf("use iperf, capture or relay")
-	}
-	var s settings
-	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
-	flags.StringVar(&s.bin, "bin", "bin", "folder of the built programs")
-	flags.StringVar(&s.flavour, "flavour", "nooml-c", "nooml-c, oml-c, oml-o or oml-O")
-	flags.StringVar(&s.threads, "threads", "yes", "whether another thread reports")
-	flags.StringVar(&s.trace, "trace", "no", "yes: the alternative is Pillion's capture, which reports; no: another tcpdump")
-	flags.StringVar(&s.path, "path", "server", "server, relay, filter or chain")
-	flags.Float64Var(&s.rate, "rate", 10, "Mbit/s of payload; of relay: samples/s")
-	flags.DurationVar(&s.length, "length", 10*time.Second, "length of the run; at least 1.5s")
-	flags.BoolVar(&s.host, "host", false, "sample processor time and memory of this host before and during the run")
-	if err := flags.Parse(args[1:]); err != nil {
-		return err
-	}
-	if os.Geteuid() != 0 {
-		return fmt.Errorf("make network namespaces: not root")
-	}
-	s.length = max(s.length, 1500*time.Millisecond)
-	var err error
-	if s.folder, err = os.MkdirTemp("", "instrumented"); err != nil {
-		return err
-	}
-	defer os.RemoveAll(s.folder)
-	return kinds[args[0]](ctx, s)
-}
+// least is the length of a run below which there is no whole interval.
+const least = 1500 * time.Millisecond
 
-// show prints objects, one a line.
-func show(objects ...map[string]any) error {
-	for _, o := range objects {
-		text, err := json.Marshal(o)
-		if err != nil {
-			return fmt.Errorf("print result: %w", err)
+func command(least time.Duration, flags func(*settings, *flag.FlagSet), run func(context.Context, settings) (result.Result, error)) result.Command {
+	return func(f *flag.FlagSet) func(ctx context.Context) (result.Result, error) {
+		var s settings
+		flags(&s, f)
+		f.StringVar(&s.bin, "bin", "bin", "folder of the built programs")
+		f.DurationVar(&s.length, "length", 10*time.Second, "length of the run; at least "+least.String())
+		return func(ctx context.Context) (r result.Result, err error) {
+			s.length = max(s.length, least)
+			if s.folder, err = os.MkdirTemp("", "instrumented"); err != nil {
+				return nil, err
+			}
+			defer os.RemoveAll(s.folder)
+			return run(ctx, s)
 		}
-		fmt.Println(string(text))
 	}
-	return nil
 }
+
+// program is the path of a built program of this workload.
+func (s settings) program(name string) string { return filepath.Join(s.bin, "bench", name) }

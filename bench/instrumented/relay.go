@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -11,6 +10,8 @@ import (
 	"syscall"
 	"time"
 
+	"pillion.dev/bench/fleet"
+	"pillion.dev/bench/result"
 	"pillion.dev/omsp"
 	"pillion.dev/omsp/client"
 )
@@ -30,57 +31,53 @@ var agentFilters = map[string]string{
 // runRelay measures the sample rate of the way from an application to the server, and the
 // processor time and memory of what is on it: the server alone, an agent that relays, and
 // one that filters. The application sends as fast as acknowledgements come.
-func runRelay(ctx context.Context, s settings) error {
+func runRelay(ctx context.Context, s settings) (result.Result, error) {
 	config, viaAgent := agentFilters[s.path]
 	if !viaAgent && s.path != "server" {
-		return fmt.Errorf("path %q: use server, relay, filter or chain", s.path)
+		return nil, fmt.Errorf("path %q: use server, relay, filter or chain", s.path)
 	}
-	addresses, err := free(4)
+	toServer, err := fleet.FreeAddress()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	noc := filepath.Join(s.folder, "noc")
-	server, err := start(ctx, "", "is running", "sh", "-c", `exec "$0" "$@" >&2`, filepath.Join(s.bin, "pillion-server"), "run", "--data", noc,
-		"--http", addresses[0], "--nats-listen", addresses[1], "--oml", addresses[2])
+	server, err := fleet.StartServer(filepath.Join(s.bin, "pillion-server"), filepath.Join(s.folder, "server"), "", "--oml", toServer)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	programs := []*program{server}
-	defer func() {
-		for i := len(programs) - 1; i >= 0; i-- {
-			_ = programs[i].stop(syscall.SIGKILL)
-		}
-	}()
-	measured, address := server, addresses[2]
+	defer server.Kill()
+	measured, address := server.Command, toServer
 	if viaAgent {
+		if address, err = fleet.FreeAddress(); err != nil {
+			return nil, err
+		}
 		file := filepath.Join(s.folder, "agent.yaml")
 		if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-			return err
+			return nil, err
 		}
-		agent, err := start(ctx, "", "connected", filepath.Join(s.bin, "pillion-agent"), "run", "--server", addresses[0], "--name", "here", "--data", filepath.Join(s.folder, "agent"),
-			"--oml", addresses[3], "--token-file", filepath.Join(noc, "join.token"), "--config", file)
+		agent, err := start(ctx, "", "connected", filepath.Join(s.bin, "pillion-agent"), "run", "--server", server.Address, "--name", "here", "--data", filepath.Join(s.folder, "agent"),
+			"--oml", address, "--token-file", filepath.Join(server.Folder, "join.token"), "--config", file)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		programs = append(programs, agent)
-		measured, address = agent, addresses[3]
+		defer agent.stop(syscall.SIGKILL)
+		measured = agent.command
 	}
-	before, _, err := footprint(measured.command.Process.Pid)
+	before, _, err := footprint(measured.Process.Pid)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	sent, seconds, err := s.load(ctx, address)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	after, memory, err := footprint(measured.command.Process.Pid)
+	after, memory, err := footprint(measured.Process.Pid)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return show(map[string]any{
+	return result.Result{
 		"samples": sent, "samples_per_s": float64(sent) / seconds, "cpu_us_per_sample": (after - before) * 1e6 / float64(max(sent, 1)),
 		"cores": (after - before) / seconds, "memory_mb": memory / 1e6,
-	})
+	}, nil
 }
 
 // ahead is how many samples may be without an acknowledgement.
@@ -148,17 +145,4 @@ func footprint(pid int) (cpu, memory float64, err error) {
 		memory += pages * float64(os.Getpagesize())
 	}
 	return cpu, memory, nil
-}
-
-// free are addresses on loopback that nobody uses.
-func free(n int) (list []string, err error) {
-	for range n {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer listener.Close()
-		list = append(list, listener.Addr().String())
-	}
-	return list, nil
 }

@@ -1,29 +1,29 @@
-// Command oml measures how many tuples of instrumented applications a pillion-server
-// ingests: rows of int64, double, string(12) and uint32 over four
-// connections, as text and in binary, and the same with a client that queries continuously.
-// Clients and server share the processors. With --peer OML's server gets the same bytes,
-// alternately.
+// Command oml is the workload of the experiments on the ingest of application reports (bench/oml*.yaml): a call
+// is one run, which sends rows of int64, double, string(12) and uint32 over four connections to a server with an
+// empty archive, and prints one JSON object. Its subcommands:
+//
+//	ingest  to a pillion-server, which is queried meanwhile if there is a reader
+//	peer    to OML's server
+//
+// Clients and server share the processors.
 package main
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
-	"log"
 	"math"
 	"net"
 	"os"
 	"path/filepath"
-	"runtime"
-	"slices"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"pillion.dev/api"
 	"pillion.dev/bench/fleet"
+	"pillion.dev/bench/result"
 	"pillion.dev/omsp"
 )
 
@@ -31,147 +31,98 @@ const (
 	connections = 4
 	// block is the number of encoded rows, which are sent repeatedly.
 	block = 100_000
+	// patience with a server that has not stored everything.
+	patience = 2 * time.Minute
 )
 
-type settings struct {
-	server string
-	peer   string
-	rows   int64
-	rounds int
-	out    string
-}
+var commands = map[string]result.Command{"ingest": ingestCommand, "peer": peerCommand}
 
-// figure is one run: rows per second from the first byte until the last row can be queried.
-type figure struct {
-	Server     string  `json:"server"`
-	Content    string  `json:"content"`
-	Reader     bool    `json:"concurrent_reader"`
-	Rows       int64   `json:"rows"`
-	Stored     int64   `json:"rows_stored"`
-	SumRight   bool    `json:"sum_right"`
-	Seconds    float64 `json:"seconds"`
-	RowsSecond float64 `json:"rows_a_second"`
-	Questions  int64   `json:"questions_answered"`
-}
+func main() { result.Main("oml", commands) }
 
-type result struct {
-	Processors int                `json:"processors"`
-	Runs       []figure           `json:"runs"`
-	Median     map[string]float64 `json:"median_rows_a_second"`
-}
-
-func main() {
-	var s settings
-	flag.StringVar(&s.server, "server", "bin/pillion-server", "the program")
-	flag.StringVar(&s.peer, "peer", "", "oml2-server, to run beside")
-	flag.Int64Var(&s.rows, "rows", 12_000_000, "rows of a run")
-	flag.IntVar(&s.rounds, "rounds", 5, "runs of each kind, one after the other in turns")
-	flag.StringVar(&s.out, "out", "bench/results/oml.json", "where the figures go")
-	flag.Parse()
-	if err := run(context.Background(), s); err != nil {
-		log.Fatal(err)
-	}
-}
-
-func run(ctx context.Context, s settings) error {
-	r := result{Processors: runtime.NumCPU(), Median: map[string]float64{}}
-	rates := map[string][]float64{}
-	for range s.rounds {
-		for _, k := range s.kinds() {
-			f, err := k.measure(ctx, s, k.content, k.reader)
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(os.Stderr, "%+v\n", f)
-			r.Runs = append(r.Runs, f)
-			name := f.Server + " " + f.Content
-			if f.Reader {
-				name += " with a reader"
-			}
-			rates[name] = append(rates[name], f.RowsSecond)
-		}
-	}
-	for name, all := range rates {
-		slices.Sort(all)
-		r.Median[name] = all[len(all)/2]
-	}
-	text, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return err
-	}
-	fmt.Println(string(text))
-	return os.WriteFile(s.out, append(text, '\n'), 0o644)
-}
-
-type kind struct {
+// load is what a run sends.
+type load struct {
+	program string
 	content omsp.Content
-	reader  bool
-	measure func(context.Context, settings, omsp.Content, bool) (figure, error)
+	rows    int64
+	times   int // that each connection sends a block
+	folder  string
+	address string
 }
 
-func (s settings) kinds() []kind {
-	all := []kind{{omsp.Text, false, measure}, {omsp.Binary, false, measure}, {omsp.Text, true, measure}, {omsp.Binary, true, measure}}
-	if s.peer != "" {
-		all = append(all, kind{omsp.Text, false, measurePeer}, kind{omsp.Binary, false, measurePeer})
+// loadCommand prepares a load, and measures with it.
+func loadCommand(f *flag.FlagSet, program, about string, measure func(load, context.Context) (result.Result, error)) func(ctx context.Context) (result.Result, error) {
+	l := load{content: omsp.Text}
+	f.StringVar(&l.program, "server", program, about)
+	content := f.String("content", "text", "encoding: text or binary")
+	f.Int64Var(&l.rows, "rows", 12_000_000, "rows to send, in multiples of 400000")
+	return func(ctx context.Context) (r result.Result, err error) {
+		switch *content {
+		case "text":
+		case "binary":
+			l.content = omsp.Binary
+		default:
+			return nil, fmt.Errorf("invalid -content %q: want text or binary", *content)
+		}
+		if l.times = int(l.rows / (connections * block)); l.times < 1 {
+			return nil, fmt.Errorf("invalid -rows %d: want at least %d", l.rows, connections*block)
+		}
+		l.rows = int64(l.times) * connections * block
+		if l.folder, err = os.MkdirTemp("", "pillion-oml-"); err != nil {
+			return nil, err
+		}
+		defer os.RemoveAll(l.folder)
+		if l.address, err = fleet.FreeAddress(); err != nil {
+			return nil, err
+		}
+		return measure(l, ctx)
 	}
-	return all
 }
 
-// measure starts a server with an empty archive and sends all rows.
-func measure(ctx context.Context, s settings, content omsp.Content, reader bool) (figure, error) {
-	f := s.figure("pillion-server", content, reader, 1)
-	folder, err := os.MkdirTemp("", "pillion-oml-")
+// report is the result of a run: seconds from the first byte until the last row can be queried.
+func (l load) report(stored int64, seconds float64) result.Result {
+	return result.Result{"rows": l.rows, "stored": stored, "lost": l.rows - stored, "seconds": seconds, "rows_per_s": float64(stored) / seconds}
+}
+
+func ingestCommand(f *flag.FlagSet) func(ctx context.Context) (result.Result, error) {
+	reader := f.Bool("reader", false, "query the table continuously")
+	return loadCommand(f, "bin/pillion-server", "pillion-server", func(l load, ctx context.Context) (result.Result, error) { return l.ingest(ctx, *reader) })
+}
+
+// ingest sends everything to a pillion-server. A sum that is wrong although all rows are stored is an error.
+func (l load) ingest(ctx context.Context, reader bool) (result.Result, error) {
+	server, err := fleet.StartServer(l.program, filepath.Join(l.folder, "server"), "", "--oml", l.address)
 	if err != nil {
-		return f, err
-	}
-	defer os.RemoveAll(folder)
-	address, err := fleet.FreeAddress()
-	if err != nil {
-		return f, err
-	}
-	server, err := fleet.StartServer(s.server, filepath.Join(folder, "server"), "", "--oml", address)
-	if err != nil {
-		return f, err
+		return nil, err
 	}
 	defer server.Stop()
 	client, err := server.Client()
 	if err != nil {
-		return f, err
+		return nil, err
 	}
 	defer client.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var questions atomic.Int64
+	var answered atomic.Int64
 	if reader {
-		go ask(ctx, client, &questions)
+		go ask(ctx, client, &answered)
 	}
-	head, rows, err := encode(content)
+	begun, err := l.send(ctx)
 	if err != nil {
-		return f, err
+		return nil, err
 	}
-	begun := time.Now()
-	if err := flood(address, head, rows, int(f.Rows/connections/block)); err != nil {
-		return f, err
-	}
-	for f.Stored < f.Rows && time.Since(begun) < 2*time.Minute {
-		if f.Stored, err = fleet.Number(ctx, client, "SELECT count(*) FROM oml_bench_app_lin"); err != nil {
-			f.Stored = 0 // no rows yet
+	var stored int64
+	for stored < l.rows && time.Since(begun) < patience && ctx.Err() == nil {
+		if n, err := fleet.Number(ctx, client, "SELECT count(*) FROM oml_bench_app_lin"); err == nil {
+			stored = n // before the first rows there is no table
 		}
 	}
-	f.Seconds = time.Since(begun).Seconds()
-	f.RowsSecond = float64(f.Rows) / f.Seconds
-	f.Questions = questions.Load()
+	r := l.report(stored, time.Since(begun).Seconds())
+	r["reader"], r["queries_per_s"] = reader, float64(answered.Load())/time.Since(begun).Seconds()
 	sum, err := fleet.Number(ctx, client, "SELECT sum(a)::BIGINT FROM oml_bench_app_lin")
-	f.SumRight = err == nil && sum == f.Rows/block*(block*(block-1)/2)
-	if err == nil && (f.Stored != f.Rows || !f.SumRight) {
-		err = fmt.Errorf("%d rows sent, %d stored, sum right: %v", f.Rows, f.Stored, f.SumRight)
+	if want := l.rows / block * (block * (block - 1) / 2); err == nil && stored == l.rows && sum != want {
+		err = fmt.Errorf("all %d rows are stored, but the sum of a column is %d, not %d", stored, sum, want)
 	}
-	return f, err
-}
-
-// figure runs once with a part of the requested rows.
-func (s settings) figure(server string, content omsp.Content, reader bool, part int64) figure {
-	return figure{Server: server, Content: content.String(), Reader: reader, Rows: s.rows / part / (connections * block) * connections * block}
+	return r, err
 }
 
 // encode returns the header and a block of rows.
@@ -195,30 +146,39 @@ func encode(content omsp.Content) (head, rows []byte, err error) {
 	return head, rows, nil
 }
 
-// flood sends the rows a number of times over each connection.
-func flood(address string, head, rows []byte, times int) error {
-	var sending sync.WaitGroup
-	faults := make(chan error, connections)
-	for range connections {
-		sending.Go(func() {
-			conn, err := net.Dial("tcp", address)
-			if err == nil {
-				_, err = conn.Write(head)
-				for n := 0; n < times && err == nil; n++ {
-					_, err = conn.Write(rows)
-				}
-				conn.Close()
-			}
-			faults <- err
-		})
+// send sends everything over all connections, and returns when it began.
+func (l load) send(ctx context.Context) (begun time.Time, err error) {
+	head, rows, err := encode(l.content)
+	if err != nil {
+		return begun, err
 	}
-	sending.Wait()
+	begun = time.Now()
+	faults := make(chan error)
 	for range connections {
-		if err := <-faults; err != nil {
-			return fmt.Errorf("send rows: %w", err)
-		}
+		go func() { faults <- l.connection(ctx, head, rows) }()
 	}
-	return nil
+	for range connections {
+		err = errors.Join(err, <-faults)
+	}
+	if err != nil {
+		return begun, fmt.Errorf("send rows: %w", err)
+	}
+	return begun, nil
+}
+
+// connection sends the header, and the rows a number of times.
+func (l load) connection(ctx context.Context, head, rows []byte) error {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", l.address)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	_, err = conn.Write(head)
+	for n := 0; n < l.times && err == nil; n++ {
+		_, err = conn.Write(rows)
+	}
+	return err
 }
 
 // ask queries the table continuously.

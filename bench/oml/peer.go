@@ -4,57 +4,51 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"flag"
+	"fmt"
 	"net"
-	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	_ "modernc.org/sqlite" // reads the database of OML's server
 
-	"pillion.dev/bench/fleet"
-	"pillion.dev/omsp"
+	"pillion.dev/bench/result"
 )
 
-// measurePeer sends a quarter of the rows to OML's server. Its file is read once a second,
-// without a lock: it loses rows while a reader holds one.
-func measurePeer(ctx context.Context, s settings, content omsp.Content, reader bool) (figure, error) {
-	f := s.figure("oml2-server", content, reader, 4)
-	folder, err := os.MkdirTemp("", "pillion-oml-")
+func peerCommand(f *flag.FlagSet) func(ctx context.Context) (result.Result, error) {
+	return loadCommand(f, "oml2-server", "OML's server", load.toPeer)
+}
+
+// toPeer sends everything to OML's server. Its file is read without a lock: it loses rows while
+// a reader holds one.
+func (l load) toPeer(ctx context.Context) (result.Result, error) {
+	_, port, err := net.SplitHostPort(l.address)
 	if err != nil {
-		return f, err
+		return nil, err
 	}
-	defer os.RemoveAll(folder)
-	address, err := fleet.FreeAddress()
-	if err != nil {
-		return f, err
-	}
-	_, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return f, err
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	server := exec.CommandContext(ctx, s.peer, "-l", port, "-D", folder, "--logfile", filepath.Join(folder, "log"))
-	server.Dir = folder // it writes files to its working directory
+	serving, cancel := context.WithCancel(ctx)
+	server := exec.CommandContext(serving, l.program, "-l", port, "-D", l.folder, "--logfile", filepath.Join(l.folder, "log"))
+	server.Dir = l.folder // it writes files to its working directory
+	server.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := server.Start(); err != nil {
 		cancel()
-		return f, err
+		return nil, fmt.Errorf("start OML's server: %w", err)
 	}
 	defer func() { cancel(); server.Wait() }()
-	head, rows, err := encode(content)
+	if err := listening(l.address); err != nil {
+		return nil, err
+	}
+	begun, err := l.send(ctx)
 	if err != nil {
-		return f, err
+		return nil, err
 	}
-	if err := listening(address); err != nil {
-		return f, err
+	stored, seconds := settled(ctx, filepath.Join(l.folder, "bench.sq3"), l.rows, begun)
+	if stored == 0 {
+		return nil, errors.New("OML's server has stored nothing")
 	}
-	begun := time.Now()
-	if err := flood(address, head, rows, int(f.Rows/connections/block)); err != nil {
-		return f, err
-	}
-	f.Stored, f.Seconds = settled(filepath.Join(folder, "bench.sq3"), f.Rows, begun)
-	f.RowsSecond = float64(f.Stored) / f.Seconds
-	return f, nil
+	return l.report(stored, seconds), ctx.Err()
 }
 
 func listening(address string) (err error) {
@@ -69,9 +63,9 @@ func listening(address string) (err error) {
 
 // settled waits until all rows are stored, or none were added for 5 s. The seconds are
 // those until the number was reached, to a quarter of a second.
-func settled(path string, want int64, begun time.Time) (stored int64, seconds float64) {
+func settled(ctx context.Context, path string, want int64, begun time.Time) (stored int64, seconds float64) {
 	last := time.Now()
-	for stored < want && time.Since(last) < 5*time.Second {
+	for stored < want && time.Since(last) < 5*time.Second && ctx.Err() == nil {
 		time.Sleep(250 * time.Millisecond)
 		if n, err := rowsIn(path); err == nil && n > stored {
 			stored, last = n, time.Now()
