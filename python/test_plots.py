@@ -56,9 +56,9 @@ class Experiment(unittest.TestCase):
         table = self.x.effects("mark:load", resamples=0)
         self.assertEqual([t.get_text() for t in axes.texts], ["%.3f" % v for v in table["ratio"]])
         low, high = axes.collections[0].get_clim()
-        self.assertAlmostEqual((low + high) / 2, 1.0, msg="no effect is the middle of the colours")
+        self.assertAlmostEqual(low, -high, msg="no effect is the middle of the colours, which follow the logarithm")
         noise = self.x.where("mark=none,empty").plot.heat_map("mark", "load").axes[0].collections[0].get_clim()
-        self.assertAlmostEqual(noise[1] - noise[0], 0.04, msg="noise is not drawn as an effect")
+        self.assertAlmostEqual(noise[1] - noise[0], 2 * np.log(1.02), msg="noise is not drawn as an effect")
 
     def test_distributions(self):
         responses = np.exp(self.x.responses()["value"])
@@ -81,7 +81,7 @@ class Experiment(unittest.TestCase):
 
         table = residuals(self.x)
         np.testing.assert_allclose(self.x.plot.qq().axes[0].lines[0].get_ydata(), np.sort(table["residual"]))
-        np.testing.assert_allclose(self.x.plot.residuals().axes[0].lines[0].get_xdata(), table["fitted"])
+        np.testing.assert_allclose(self.x.plot.residuals().axes[0].lines[0].get_xdata(), np.exp(table["fitted"]))
         lines = {line.get_label(): line for line in self.x.plot.run_order().axes[0].lines}
         self.assertEqual(len(lines["runs"].get_xdata()), len(self.x.runs))
         self.assertEqual(list(lines["not counted"].get_xdata()), list(self.x.excluded["run_order"]))

@@ -40,8 +40,9 @@ def residuals(x, measure=None, blocks=True):
     return table.sort_values("run_order")
 
 
-def _row(name, ok, finding, consequence, statistic=np.nan, p=np.nan):
-    return {"name": name, "statistic": statistic, "p": p, "ok": ok, "finding": finding, "consequence": consequence}
+def _row(name, ok, finding, consequence, statistic=np.nan, p=np.nan, tested=True):
+    """A check; one that could not be made is ok and not tested."""
+    return {"name": name, "statistic": statistic, "p": p, "ok": ok, "tested": tested, "finding": finding, "consequence": consequence}
 
 
 def p_text(p):
@@ -93,7 +94,7 @@ def _null(x):
     values = effects.null_values(x)
     if len(values) < 2:
         return _row("null arm", True, "There is no null arm." if values.empty else "The null arm has one block.",
-                    "The noise floor is unknown.")  # fmt: skip
+                    "The noise floor is unknown.", tested=False)  # fmt: skip
     mean, low, high = effects.t_interval(x, values)
     p = effects.t_p(x, values)
     ok = bool(p >= LEVEL)
@@ -119,8 +120,17 @@ def _slope(y, at):
     return line.slope, line.pvalue
 
 
+def _alike(name, table):
+    """The row of a test of residuals that are all zero; None if they are not."""
+    if len(table) and np.abs(table["residual"]).max() > 1e-9 * max(1.0, np.abs(table["fitted"]).max()):
+        return None
+    return _row(name, True, "All runs of a cell are alike.", "There is nothing to test.", tested=False)
+
+
 def _drift(x):
     table = residuals(x, blocks=False)
+    if _alike("drift", table):
+        return _alike("drift", table)
     slope, p = _slope(table["residual"], table["run_order"])
     change = slope * np.ptp(table["run_order"]) if len(table) else 0
     text = "%+.1f %%" % (100 * np.expm1(change)) if x.design.is_log else "%+.3g" % change
@@ -132,6 +142,8 @@ def _drift(x):
 
 def _position(x):
     table = residuals(x)
+    if _alike("position", table):
+        return _alike("position", table)
     slope, p = _slope(table["residual"], table["position"])
     change = slope * np.ptp(table["position"]) if len(table) else 0
     text = "%+.1f %%" % (100 * np.expm1(change)) if x.design.is_log else "%+.3g" % change
@@ -143,8 +155,10 @@ def _position(x):
 
 def _turning(x):
     table = residuals(x)
+    if _alike("turning points", table):
+        return _alike("turning points", table)
     if len(table) < 10:
-        return _row("turning points", True, "Too few runs for the test.", "Independence of the runs is not tested.")
+        return _row("turning points", True, "Too few runs for the test.", "Independence of the runs is not tested.", tested=False)
     result = stats.turning_points(table["residual"].to_numpy())
     p, ok = float(result["p"]), bool(result["p"] >= LEVEL)
     finding = "Residuals in run order turn %d times, where %.0f are expected of independent ones (%s)." % (
@@ -161,9 +175,12 @@ def _turning(x):
 
 
 def _shapiro(x):
-    values = residuals(x)["residual"].to_numpy()
-    if len(values) < 8 or np.ptp(values) == 0:
-        return _row("Shapiro-Wilk", True, "Too few runs for the test, or all alike.", "Normality is not tested.")
+    table = residuals(x)
+    if _alike("Shapiro-Wilk", table):
+        return _alike("Shapiro-Wilk", table)
+    values = table["residual"].to_numpy()
+    if len(values) < 8:
+        return _row("Shapiro-Wilk", True, "Too few runs for the test.", "Normality is not tested.", tested=False)
     note = ""
     if len(values) > SHAPIRO_MOST:
         values = np.random.default_rng(1).choice(values, SHAPIRO_MOST, replace=False)
@@ -184,9 +201,11 @@ def _shapiro(x):
 
 def _pagan(x):
     table = residuals(x)
+    if _alike("Breusch-Pagan", table):
+        return _alike("Breusch-Pagan", table)
     cell = table[list(x.design.factors)].astype(str).agg("|".join, axis=1)
-    if cell.nunique() < 2 or len(table) <= cell.nunique() + 2 or np.ptp(table["residual"]) == 0:
-        return _row("Breusch-Pagan", True, "Too few cells or runs for the test.", "Equal variance is not tested.")
+    if cell.nunique() < 2 or len(table) <= cell.nunique() + 2:
+        return _row("Breusch-Pagan", True, "Too few cells or runs for the test.", "Equal variance is not tested.", tested=False)
     # Of the residuals, so that the test is one of the cells alone and not of the blocks.
     result = stats.breusch_pagan(pd.DataFrame({"y": table["residual"], "cell": cell}), "y ~ cell")
     p = float(result["p"])
@@ -201,7 +220,7 @@ def _pagan(x):
 def _machine(x):
     load, steal = x.runs["machine_load"].dropna(), x.runs["machine_steal"].dropna()
     if load.empty and steal.empty:
-        return _row("machine", True, "Load and stolen time were not recorded.", "Disturbance by other programs is unknown.")
+        return _row("machine", True, "Load and stolen time were not recorded.", "Disturbance by other programs is unknown.", tested=False)
     worst = steal.max() if len(steal) else 0.0
     busy = load.median() if len(load) else 0.0
     parts = []

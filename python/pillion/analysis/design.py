@@ -23,7 +23,12 @@ class Measure:
 
     @property
     def label(self):
-        return "%s (%s)" % (self.name, self.unit) if self.unit else self.name
+        return "%s (%s)" % (self.name, self.shown_unit) if self.shown_unit else self.name
+
+    @property
+    def shown_unit(self):
+        """The unit, but for 1, which is that of shares and counts."""
+        return "" if self.unit == "1" else self.unit
 
 
 @dataclasses.dataclass(frozen=True)

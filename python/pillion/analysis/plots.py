@@ -3,11 +3,13 @@
 import numpy as np
 import pandas as pd
 
-from pillion.analysis import bins, checks, effects, figures, model, theme
+from pillion.analysis import bins, checks, effects, figures, levels, model, theme
 
 
 # Ratios closer to 1 are pale in a heat map, whatever the others are.
 SMALL = 0.02
+# A third factor with more levels is averaged over: its panels would be too small.
+PANELS = 6
 
 
 class Plots:
@@ -32,6 +34,10 @@ class Plots:
         several = [n for n, count in left.items() if count > 1] or list(left) or list(x.design.factors)
         return several[at] if at < len(several) else None
 
+    def compared(self, by=None):
+        """The factor whose levels the distributions compare."""
+        return self._compared(self._x, by)
+
     def _label(self, measure):
         return self._x.design.measures[effects.measure_of(self._x, measure)].label
 
@@ -47,12 +53,12 @@ class Plots:
             raise ValueError("value %r: use response or measure" % value)
         if value == "measure" or not x.design.to:
             runs = effects.runs_of(x)
-            return {level: runs.loc[runs[by] == level, measure].dropna() for level in x.design.factors[by]}, self._label(measure), by
+            return {level: runs.loc[runs[by] == level, measure].dropna() for level in levels.ordered(x.design.factors[by])}, self._label(measure), by
         table = effects.responses(x, measure)
         values = np.exp(table["value"]) if x.design.is_log else table["value"]
         base = " ".join("%s=%s" % pair for pair in x.design.to.items())
         label = "%s, %s %s in its block" % (measure, "ratio to" if x.design.is_log else "difference to", base)
-        return {level: values[table[by] == level] for level in x.design.factors[by]}, label, by
+        return {level: values[table[by] == level] for level in levels.ordered(x.design.factors[by])}, label, by
 
     def effects(self, term=None, measure=None, confidence=0.95, resamples=2000):
         """Effects with t intervals, BCa thinner below, and targets as marks."""
@@ -65,7 +71,7 @@ class Plots:
         if term is None:
             for target in (t for t in x.design.targets if t.of == "ratio"):
                 rows = [i for i, row in enumerate(table[list(x.design.factors)].to_dict("records"))
-                        if all(row[n] in levels for n, levels in target.where.items())]  # fmt: skip
+                        if all(row[n] in allowed for n, allowed in target.where.items())]  # fmt: skip
                 for value in (target.at_least, target.at_most):
                     if value is not None and target.measure == table.attrs["measure"] and len(rows) == 1:
                         bounds.append((rows[0], value))
@@ -76,37 +82,58 @@ class Plots:
         base = " ".join("%s=%s" % pair for pair in x.design.to.items())
         label = {"ratio": "%s, ratio to %s" % (name, base), "difference": "%s, difference to %s" % (self._label(measure), base)}
         return figures.intervals(labels, table[estimate], table["low"], table["high"], label.get(estimate, self._label(measure)), reference,
-                                 groups, (table["bca_low"], table["bca_high"]) if table["bca_low"].notna().any() else None, bounds)  # fmt: skip
+                                 groups, (table["bca_low"], table["bca_high"]) if table["bca_low"].notna().any() else None, bounds,
+                                 estimate == "ratio")  # fmt: skip
 
     def means(self, by=None, line=None, measure=None, where=None, confidence=0.95):
         """Means over blocks with t intervals, by the levels of one or two factors."""
-        return self._series(by, line, measure, where, confidence, joined=False)
+        return self._series(by, line, None, measure, where, confidence)
 
-    def interaction(self, by=None, line=None, measure=None, where=None, confidence=0.95):
-        """Means joined by lines: where they are not parallel, factors interact."""
+    def interaction(self, by=None, line=None, measure=None, where=None, confidence=0.95, panel=None):
+        """Means joined by lines: where they are not parallel, factors interact; panel has a third factor."""
         crossed = self._x.design.crossed()
         if len(crossed) < 2 and line is None:
             raise ValueError("interaction: there are not two factors with two levels")
         if by is None and line is None:
-            # Of the first two the one with more levels is the axis: few lines are easier to read.
-            by, line = sorted(crossed[:2], key=lambda name: -len(self._x.design.factors[name]))
+            by, line, panel = self.axes()
         line = line or next(name for name in crossed if name != by)
-        return self._series(by, line, measure, where, confidence, joined=True)
+        return self._series(by, line, panel, measure, where, confidence)
 
-    def _series(self, by, line, measure, where, confidence, joined):
+    def axes(self):
+        """The factors on the axis, as lines and as panels that make an interaction plot easy to read, None without.
+
+        Numbers make the axis, of which the one with most levels; what the response compares makes the lines, unless they
+        would be more than the palette has.
+        """
+        x = self._x
+        factors, names = x.design.factors, x.design.crossed()
+        by = max(names, key=lambda n: (levels.numbers(factors[n]) is not None, n not in x.design.to, len(factors[n])))
+        if levels.numbers(factors[by]) is None:
+            # Of categories the longest makes the axis: few lines are easier to read.
+            by = max(names[:3], key=lambda n: len(factors[n]))
+        left = sorted((n for n in names if n != by), key=lambda n: (len(factors[n]) > len(theme.COLOURS), n not in x.design.to, -len(factors[n])))
+        line = left[0] if left else None
+        panel = next((n for n in left[1:] if len(factors[n]) <= PANELS), None)
+        return by, line, panel
+
+    def _series(self, by, line, panel, measure, where, confidence):
         x = self._x.where(where) if where else self._x
         by = self._factor(by)
         if line == by:
             raise ValueError("%r is both the axis and the lines" % by)
-        over = [name for name in x.design.factors if name not in (by, line)]
-        table = effects.means(x, measure, over, None, confidence)
-        lines = {}
-        for level in x.design.factors[line] if line else [""]:
-            own = table[table[line] == level] if line else table
-            own = own.set_index(own[by].astype(str)).reindex(list(x.design.factors[by]))
-            if own["mean"].notna().any():
-                lines[level] = (own["mean"], own["low"], own["high"])
-        return figures.series(lines, x.design.factors[by], self._label(measure), by, line, joined)
+        table = effects.means(x, measure, [name for name in x.design.factors if name not in (by, line, panel)], None, confidence)
+        places = levels.ordered(x.design.factors[by])
+        panels = {}
+        for part in levels.ordered(x.design.factors[panel]) if panel else [""]:
+            lines = {}
+            for level in levels.ordered(x.design.factors[line]) if line else [""]:
+                own = table[table[line] == level] if line else table
+                own = own[own[panel] == part] if panel else own
+                own = own.set_index(own[by].astype(str)).reindex(places)
+                if own["mean"].notna().any():
+                    lines[level] = (own["mean"], own["low"], own["high"])
+            panels["%s = %s" % (panel, part) if panel else ""] = lines
+        return figures.panels(panels, places, self._label(measure), by, line, levels.numbers(places))
 
     def heat_map(self, rows=None, columns=None, measure=None, where=None, value="effect"):
         """Effects, or means with value="mean", by two factors."""
@@ -129,15 +156,15 @@ class Plots:
             name, label, middle = "mean", self._label(measure), None
         matrix = table.pivot(index=rows, columns=columns, values=name)
         matrix.index, matrix.columns = matrix.index.astype(str), matrix.columns.astype(str)
-        matrix = matrix.reindex(index=[v for v in x.design.factors[rows] if v in matrix.index],
-                                columns=[v for v in x.design.factors[columns] if v in matrix.columns])  # fmt: skip
+        matrix = matrix.reindex(index=[v for v in levels.ordered(x.design.factors[rows]) if v in matrix.index],
+                                columns=[v for v in levels.ordered(x.design.factors[columns]) if v in matrix.columns])  # fmt: skip
         return figures.heat_map(matrix.to_numpy(), list(matrix.index), list(matrix.columns), label, rows, columns, middle,
-                                "%.3f" if middle == 1.0 else "%.4g", SMALL if middle == 1.0 else 0.0)  # fmt: skip
+                                None, SMALL if middle == 1.0 else 0.0, name == "ratio")  # fmt: skip
 
     def ecdf(self, by=None, measure=None, where=None, value="response"):
         """Empirical distribution of runs, by level; value="measure" without reference to the base."""
         groups, label, by = self._grouped(by, measure, where, value)
-        return figures.ecdf(groups, label, by)
+        return figures.ecdf(groups, label, by, self._is_ratio(value))
 
     def histogram(self, by=None, measure=None, where=None, value="response", bins=None):
         """Relative frequencies of runs, by level, in shared bins; nothing is clipped."""
@@ -159,7 +186,10 @@ class Plots:
 
     def box(self, by=None, measure=None, where=None, value="response"):
         """Quartiles of runs, by level."""
-        return figures.box(*self._grouped(by, measure, where, value))
+        return figures.box(*self._grouped(by, measure, where, value), self._is_ratio(value))
+
+    def _is_ratio(self, value):
+        return value == "response" and self._x.design.response == "log_ratio"
 
     def _scale(self, measure, what):
         measure = effects.measure_of(self._x, measure)
@@ -170,9 +200,10 @@ class Plots:
         return figures.qq(checks.residuals(self._x, measure)["residual"], self._scale(measure, "residual"))
 
     def residuals(self, measure=None):
-        """Residuals against fitted values."""
-        table = checks.residuals(self._x, measure)
-        return figures.scatter(table["fitted"], table["residual"], self._scale(measure, "fit"), self._scale(measure, "residual"))
+        """Residuals against fitted values; where the analysis is of logs these are on a logarithmic axis in their unit."""
+        table, is_log = checks.residuals(self._x, measure), self._x.design.is_log
+        label = "fitted %s" % self._label(measure)
+        return figures.scatter(np.exp(table["fitted"]) if is_log else table["fitted"], table["residual"], label, self._scale(measure, "residual"), is_log=is_log)
 
     @theme.themed
     def run_order(self, measure=None):
@@ -194,13 +225,14 @@ class Plots:
         axes.axhline(0, color=theme.FAINT, linewidth=0.8)
         name = effects.measure_of(x, measure)
         axes.set(xlabel="run, in order", ylabel=("log %s less\nits cell's mean" if x.design.is_log else "%s less\nits cell's mean") % name)
+        figures.large(axes.yaxis, table["residual"])
         figures.legend(axes, 2)
         return figure
 
     def coefficients(self, terms=None, measure=None, confidence=0.95, resamples=2000):
         """Coefficients of the model with t intervals, BCa thinner below."""
         table = model.coefficients(self._x, terms, measure, confidence, resamples)
-        labels = table["term"] + " · " + table["level"].str.replace(":", " · ")
+        names = table["term"] + " · " + table["level"].str.replace(":", " · ")
         beside = (table["bca_low"], table["bca_high"]) if table["bca_low"].notna().any() else None
-        return figures.intervals(list(labels), table["estimate"], table["low"], table["high"],
+        return figures.intervals(list(names), table["estimate"], table["low"], table["high"],
                                  self._scale(measure, "deviation"), 0.0, list(table["term"]), beside)  # fmt: skip

@@ -8,6 +8,7 @@ import pandas as pd
 
 from pillion.analysis import effects
 from pillion.analysis.design import fits
+from pillion.analysis.numbers import number
 
 MET, MISSED, UNDECIDED = "met", "missed", "undecided"
 
@@ -25,11 +26,6 @@ def decide(low, high, bound):
     if high < bound.low or low > bound.high:
         return MISSED
     return UNDECIDED
-
-
-def number(value):
-    """A number with as many digits as its interval deserves."""
-    return "%.4g" % value
 
 
 def _selected(x, where, measure):
@@ -104,7 +100,7 @@ def _judge(x, target, level, column):
     row[column], row["low"], row["high"] = (back(v) for v in effects.t_interval(x, values, row["confidence"]))
     row["verdict"] = decide(row["low"], row["high"], bound)
     base = " ".join("%s=%s" % pair for pair in x.design.to.items())
-    unit = x.design.measures[target.measure].unit if estimate != "ratio" else ""
+    unit = x.design.measures[target.measure].shown_unit if estimate != "ratio" else ""
     found = "%s%s, %s %s%s [%s, %s] at %.4g\u00a0%% over %d blocks" % (
         target.measure, " against " + base if base else "", estimate, number(row[column]), " " + unit if unit else "", number(row["low"]),
         number(row["high"]), 100 * row["confidence"], len(values),
@@ -126,13 +122,14 @@ def precision(x, confidence=0.95):
         return "Too few blocks for an interval."
     if x.design.is_log:
         half = float((np.log(table["high"] / table["low"]) / 2).max())
-        reached, wanted = "±%.2g %%" % (100 * np.expm1(half)), "±%g %%" % (100 * (asked or 0))
+        reached = "±%.2g %%" % (100 * np.expm1(half)) if half < np.log(2) else "a factor of %s" % number(np.exp(half) if half < 700 else np.inf)
+        wanted = "±%g %%" % (100 * (asked or 0))
         half = float(np.expm1(half))
     else:
         half = float(((table["high"] - table["low"]) / 2).max())
         reached, wanted = "±%.3g" % half, "±%g" % (asked or 0)
     of = "The effects of %s are" % " and ".join(terms) if terms else "Effects are"
-    text = "%s known to %s at %g %%, in %d blocks" % (of, reached, 100 * confidence, int(table["n"].max()))
+    text = "%s known to %s%s at %g %%, in %d blocks" % (of, reached, " or better" if len(table) > 1 else "", 100 * confidence, int(table["n"].max()))
     if asked is None:
         return text + "."
     if half <= asked * 1.0005:

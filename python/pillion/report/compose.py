@@ -1,27 +1,22 @@
 """The content of an experiment's report."""
 
-import numpy as np
+import itertools
+
 import pandas as pd
 
-from pillion.analysis import bins, effects, verdicts
+from pillion.analysis import bins, effects, theme, verdicts
 from pillion.analysis.checks import p_short
+from pillion.analysis.numbers import column, fixed, interval, number
 from pillion.report import vector
 from pillion.report.document import Code, Figure, Report, Section, Table, Text, Verdict
 
 # More runs that do not count are summed up only.
 EXCLUDED_ROWS = 100
 CELL_ROWS = 400
-
-
-def number(value, form="%.4g"):
-    """A number as text; nothing where there is none."""
-    if value is None or (isinstance(value, float) and not np.isfinite(value)):
-        return ""
-    return form % value
-
-
-def interval(low, high, form="%.4g"):
-    return "" if np.isnan(low) or np.isnan(high) else "%s to %s" % (form % low, form % high)
+# With fewer values a level shows no distribution.
+LEAST_VALUES = 5
+# More cells make a plot of effects too long for a page, and more coefficients one of the model.
+EFFECT_ROWS, COEFFICIENT_ROWS = 64, 72
 
 
 class _Composer:
@@ -59,17 +54,20 @@ class _Composer:
     def _effects_table(self, term):
         x = self.x
         table = x.effects(term)
-        estimate, form = table.attrs["estimate"], "%.4f" if table.attrs["estimate"] == "ratio" else "%.4g"
+        estimate = table.attrs["estimate"]
         names = [n for n in x.design.factors if n in table and (term or n in x.design.crossed())]
         equal = None
         within = verdicts.share(x.design.stop.get("half_width"))
         if within and x.design.response == "log_ratio" and within < 1:
             equal = x.equivalence(within, term)
-        columns = [*names, "blocks", estimate, "95 % (t)", "95 % (BCa)"] + (["within ±%g %%" % (100 * within), "p"] if equal is not None else [])
+        write = column([*table["low"], *table["high"], *table[estimate]], (table["high"] - table["low"]) / 2)
+        resampled = table["bca_low"].notna().any()
+        columns = [*names, "blocks", estimate, "95 % (t)"] + (["95 % (BCa)"] if resampled else []) + (["within ±%g %%" % (100 * within), "p"] if equal is not None else [])
         rows = []
         for i, row in table.iterrows():
-            cells = [*(row[n] for n in names), row["n"], number(row[estimate], form), interval(row["low"], row["high"], form),
-                     interval(row["bca_low"], row["bca_high"], form) or "refused"]  # fmt: skip
+            cells = [*(row[n] for n in names), row["n"], write(row[estimate]), interval(row["low"], row["high"], write)]
+            if resampled:
+                cells.append(interval(row["bca_low"], row["bca_high"], write) or "refused")
             if equal is not None:
                 cells += ["yes" if equal["equivalent"][i] else "not shown", p_short(equal["p"][i])]
             rows.append(cells)
@@ -83,9 +81,9 @@ class _Composer:
         what = {"log_ratio": "ratio of %s to that of %s in the same block" % (x.measure, base), "difference": "difference of %s from %s in the same block" % (x.measure, base),
                 "log": "geometric mean of %s" % x.measure, "value": "mean of %s" % x.measure}[x.design.response]  # fmt: skip
         better = x.design.measures[x.measure].better
-        parts.append(Text("An effect is the %s%s. Blocks are the sample; intervals are Student's t first, and BCa (bootstrap over blocks) beside.%s" % (
-            what, "; %s is better" % better if better else "", self._pilot())))  # fmt: skip
-        shown = []
+        parts.append(Text("An effect is the %s%s. Blocks are the sample; intervals are Student's t, and beside them BCa (bootstrap over blocks) from %d blocks.%s" % (
+            what, "; %s is better" % better if better else "", effects.BCA_BLOCKS, self._pilot())))  # fmt: skip
+        shown, told = [], []
         for name in dict.fromkeys([*x.design.to, *filter(None, [x.design.stop.get("effect")])]):
             if len(x.design.factors.get(name, ())) > 2 or len(x.design.crossed()) > 1:
                 shown.append(name)
@@ -99,9 +97,15 @@ class _Composer:
                 table.caption += ": the first %d of %d" % (CELL_ROWS, len(table.rows))
                 table.rows = table.rows[:CELL_ROWS]
             parts.append(table)
-            parts += [Text(word + ".", note=True) for word in words]
-        parts.append(self.figure("Effects with 95 % intervals", "One row for each cell: its %s with the t interval, and the BCa interval as a thin line below. The vertical line is no effect." % what,
-                                 lambda: x.plot.effects()))  # fmt: skip
+            told += [word for word in words if word.partition(":")[0] not in [t.partition(":")[0] for t in told]]
+        parts += [Text(word + ".", note=True) for word in told]
+        resampled = effects.block_values(x).shape[0] >= effects.BCA_BLOCKS
+        caption = "One row for each cell: its %s with the t interval%s.%s" % (
+            what, ", and the BCa interval as a thin line below" if resampled else "", " The vertical line is no effect." if x.design.to else "")  # fmt: skip
+        term = None
+        if len(x.design.cells) > EFFECT_ROWS and shown:
+            term, caption = shown[0], "The effects of %s, means over the other factors: the table has the %d cells. %s" % (shown[0], len(x.design.cells), caption)
+        parts.append(self.figure("Effects with 95 % intervals", caption, lambda: x.plot.effects(term)))
         return Section("Effects", parts)
 
     def _pilot(self):
@@ -112,9 +116,14 @@ class _Composer:
 
     def checks(self):
         table = self.x.check()
-        rows = [["✓" if row.ok else "!\u00a0look", name, row.finding, row.consequence] for name, row in table.iterrows()]
-        failed = int((~table["ok"].astype(bool)).sum())
-        lead = "All checks pass, which proves nothing: a test of few runs misses much." if not failed else "%d of %d checks deserve a look." % (failed, len(rows))
+        signs = {True: "✓", False: "!\u00a0look"}
+        rows = [[signs[bool(row.ok)] if row.tested else "–", name, row.finding, row.consequence] for name, row in table.iterrows()]
+        failed, made = int((~table["ok"].astype(bool)).sum()), int(table["tested"].sum())
+        lead = "All checks that could be made pass, which proves nothing: a test of few runs misses much."
+        if failed:
+            lead = "%d of %d checks %s a look." % (failed, made, "deserves" if failed == 1 else "deserve")
+        if made < len(rows):
+            lead += " %d could not be made (–)." % (len(rows) - made)
         marked = {i for i, ok in enumerate(table["ok"]) if not ok}
         return Section("Checks", [Text(lead), Table("What the analysis assumes, tested at 1 %", ["", "check", "finding", "consequence"], rows, set(), {0, 1}, marked)])
 
@@ -123,15 +132,29 @@ class _Composer:
         crossed = x.design.crossed()
         measure = x.design.measures[x.measure].label
         if len(crossed) > 1:
-            parts.append(self.figure("Interaction of %s and %s" % tuple(crossed[:2]), "Means of %s with 95 %% intervals. Lines that are not parallel are an interaction." % measure,
-                                     lambda: plot.interaction()))  # fmt: skip
+            by, line, panel = plot.axes()
+            over = [name for name in crossed if name not in (by, line, panel)]
+            caption = "Means of %s with 95 %% intervals%s. Lines that are not parallel are an interaction." % (
+                measure, ", over the levels of %s" % " and ".join(over) if over else "")  # fmt: skip
+            parts.append(self.figure("Interaction of %s" % " and ".join(n for n in (by, line, panel) if n), caption, lambda: plot.interaction()))
             parts.append(self.figure("Effects by two factors", "A cell for each pair of levels, with the effect written in it; paler is closer to no effect.",
                                      lambda: plot.heat_map()))  # fmt: skip
         else:
             parts.append(self.figure("Means", "Means of %s with 95 %% intervals." % measure, lambda: plot.means()))
-        parts.append(self.figure("Distribution over blocks", "Quartiles as boxes, whiskers to the last value within 1.5 times their distance, values beyond as marks.",
-                                 lambda: plot.box()))  # fmt: skip
-        parts.append(self.figure("Distribution functions", "Share of blocks at or below a value, one line for each level.", lambda: plot.ecdf()))
+        values = effects.responses(x) if x.design.to else effects.runs_of(x).rename(columns={x.measure: "value"})
+        by = plot.compared()
+        pooled = [name for name in crossed if name != by and name not in x.design.to]
+        each = "Each value is one run%s%s." % (
+            " against its base in the same block" if x.design.to else "", "; the levels of %s are pooled" % " and ".join(pooled) if pooled else "")  # fmt: skip
+        reason = _no_distribution(values.groupby(by, observed=True)["value"])
+        if reason:
+            parts.append(Text("Distributions by %s are not drawn: %s." % (by, reason), note=True))
+        else:
+            count = values[by].nunique()
+            parts.append(self.figure("Distribution by %s" % by, "Quartiles as boxes, whiskers to the last value within 1.5 times their distance, values beyond as marks. " + each,
+                                     lambda: plot.box()))  # fmt: skip
+            if count <= len(theme.COLOURS):  # more lines cannot be told apart
+                parts.append(self.figure("Distribution functions", "Share of runs at or below a value, one line for each level of %s. %s" % (by, each), lambda: plot.ecdf()))
         return Section("Plots", parts)
 
     def packets(self):
@@ -143,7 +166,7 @@ class _Composer:
                                      lambda name=name: x.plot.frequencies(name)))  # fmt: skip
         lost = bins.fates(x)
         if len(lost):
-            rows = [[*(row[n] for n in x.design.factors), row["reason"], number(row["packets"], "%d")] for _, row in lost.head(CELL_ROWS).iterrows()]
+            rows = [[*(row[n] for n in x.design.factors), row["reason"], fixed(row["packets"], 0)] for _, row in lost.head(CELL_ROWS).iterrows()]
             columns = [*x.design.factors, "reason", "packets"]
             parts.append(Table("Packets that were not measured, and why", columns, rows, {len(columns) - 1}))
         return Section("Packets", parts)
@@ -156,16 +179,31 @@ class _Composer:
             return Section("Model", [Text("The model cannot be fitted: %s." % str(error).strip("'\""))])
         column = shares.columns[0] if hasattr(shares, "columns") else None
         share = shares[column] if column is not None else shares
+        # Rounding errors of sums of squares are no variation.
+        total = float(anova["ss"].sum())
+        exact = not float(anova["ss"].iloc[-1]) > 1e-12 * total
         rows = []
         for term, row in anova.iterrows():
-            rows.append([term, number(row["df"], "%d"), number(row["ss"]), number(row["ms"]), number(row["f"]), p_short(row["p"]),
-                         number(float(share[term]), "%.2f") if term in share.index else ""])  # fmt: skip
+            none = not row["ss"] > 1e-12 * total
+            rows.append([term, number(row["df"]), "0" if none else number(row["ss"]), "0" if none else number(row["ms"]),
+                         *(("", "") if exact else (number(row["f"]), p_short(row["p"]))),
+                         "%.2f" % float(share[term]) if term in share.index else ""])  # fmt: skip
         scale = "the logarithm of %s" % x.measure if self.log else x.measure
         parts.append(Table("Analysis of variance of %s, blocks first, sums of squares in sequence" % scale,
                            ["term", "df", "SS", "MS", "F", "p", "variation, %"], rows, {1, 2, 3, 4, 5, 6}))  # fmt: skip
+        if exact:
+            parts.append(Text("All runs of a cell have the same value: there is no error to test terms against, and there are no residuals to draw.", note=True))
+            return Section("Model", parts)
         parts.append(Text("p says whether a term is there at all; how large it is, the effects say.", note=True))
-        parts.append(self.figure("Coefficients", "Deviations from the mean of each level and pair of levels, with 95 % intervals over blocks; levels of a term sum to zero.",
-                                 lambda: x.plot.coefficients()))  # fmt: skip
+        caption = "Deviations from the mean of each level and pair of levels, with 95 % intervals over blocks; levels of a term sum to zero."
+        crossed = x.design.crossed()
+        count = [len(x.design.factors[name]) for name in crossed]
+        pairs = sum(a * b for a, b in itertools.combinations(count, 2))
+        terms = None
+        if sum(count) + pairs > COEFFICIENT_ROWS:
+            terms = crossed
+            caption = "Deviations from the mean of each level, with 95 %% intervals over blocks; levels of a term sum to zero. The %d pairs of levels are too many to draw." % pairs
+        parts.append(self.figure("Coefficients", caption, lambda: x.plot.coefficients(terms)))
         parts.append(self.figure("Residuals in run order", "Runs less their cell's mean, in the order in which they were made, with a moving median: a slope is drift.", lambda: x.plot.run_order()))
         parts.append(self.figure("Normal quantiles of residuals", "Points on the line are normal; ends that bend away are heavy tails.", lambda: x.plot.qq()))
         parts.append(self.figure("Residuals by fit", "Residuals against fitted values: a funnel is unequal variance.", lambda: x.plot.residuals()))
@@ -175,8 +213,10 @@ class _Composer:
         x, parts = self.x, []
         for measure in x.design.measures:
             table = x.means(measure)
-            rows = [[*(row[n] for n in x.design.factors), row["n"], number(row["mean"]), interval(row["low"], row["high"]), number(row["sd"]),
-                     number(row["median"]), number(row["min"]), number(row["max"])] for _, row in table.head(CELL_ROWS).iterrows()]  # fmt: skip
+            table["sd"] = table["sd"].where(~(table["sd"] < 1e-12 * table["mean"].abs()), 0.0)  # rounding errors
+            write = column([*table["max"], *table["high"]], table["sd"])
+            rows = [[*(row[n] for n in x.design.factors), row["n"], write(row["mean"]), interval(row["low"], row["high"], write), write(row["sd"]),
+                     write(row["median"]), write(row["min"]), write(row["max"])] for _, row in table.head(CELL_ROWS).iterrows()]  # fmt: skip
             columns = [*x.design.factors, "blocks", "mean", "95 % (t)", "sd", "median", "min", "max"]
             caption = x.design.measures[measure].label + ("" if len(table) <= CELL_ROWS else ": the first %d of %d cells" % (CELL_ROWS, len(table)))
             parts.append(Table(caption, columns, rows, set(range(len(x.design.factors), len(columns)))))
@@ -210,6 +250,30 @@ class _Composer:
         return Section("Runs left out", parts)
 
 
+def _no_distribution(groups):
+    """Why no distribution of the groups' values is drawn; empty if one is."""
+    if groups.size().max() < LEAST_VALUES:
+        return "there are %d values of a level, and %d at least show one" % (groups.size().max(), LEAST_VALUES)
+    if not (groups.max() > groups.min()).any():
+        return "all values of a level are the same"
+    return ""
+
+
+def _span(span):
+    """A time span in the two largest of its units."""
+    seconds = round(span.total_seconds())
+    for unit, size, part, less in (("d", 86400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1)):
+        if seconds >= size:
+            return "%d %s %d %s" % (seconds // size, unit, seconds % size // less, part)
+    return "%d s" % seconds
+
+
+def _when(text):
+    """A time of the journal, to the second."""
+    time = pd.to_datetime(text, utc=True, errors="coerce")
+    return text if pd.isna(time) else time.strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
 def _plain(value):
     if isinstance(value, bool):
         return "yes" if value else "no"
@@ -233,12 +297,12 @@ def compose(experiment, published=()):
     x, make = experiment, _Composer(experiment)
     facts = [("runs", x.left_out())]
     if x.design.started:
-        facts.append(("started", x.design.started))
+        facts.append(("started", _when(x.design.started)))
     if len(x.runs) and x.runs["started"].notna().any():
         span = x.runs["started"].max() - x.runs["started"].min()
-        facts.append(("took", str(span.round("s")).replace("0 days ", "")))
+        facts.append(("took", _span(span)))
     if x.design.hash:
-        facts.append(("design", x.design.hash))
+        facts.append(("design", x.design.hash[:12]))
     if x.runs.empty:
         sections = [Section("Verdicts", [Text("No run counts yet.")]), make.design(), make.excluded()]
     else:

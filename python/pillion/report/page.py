@@ -32,7 +32,7 @@ svg{display:block;height:auto}
 svg text{font-variant-numeric:tabular-nums}
 .wide{overflow-x:auto;margin:.8rem 0 1.4rem}
 table{border-collapse:collapse;min-width:24rem;font-size:.84rem;font-variant-numeric:tabular-nums}
-caption{caption-side:top;text-align:left;font-size:.88rem;padding:.2rem 0 .4rem;color:var(--faint)}
+caption{caption-side:top;text-align:left;font-size:.88rem;padding:.2rem 0 .4rem;color:var(--faint)}caption span{display:block;width:max-content;max-width:min(44rem,calc(100vw - 2.5rem));margin-right:-44rem}
 th,td{padding:.22rem .7rem .22rem 0;text-align:left;vertical-align:top}
 th{border-bottom:1.5px solid var(--ink);font-weight:600;vertical-align:bottom}
 td{border-bottom:1px solid var(--grid)}
@@ -43,7 +43,7 @@ nav{font-size:.88rem;margin-top:.8rem}nav a{margin-right:1rem}a{color:var(--c0)}
 @page{size:A4;margin:16mm 15mm}
 @media print{body{max-width:none;padding:0;font-size:9.5pt}nav{display:none}h2{break-after:avoid}
 figure,ul.verdicts li,tr,.short{break-inside:avoid}caption{break-after:avoid}thead{display:table-header-group}.wide{overflow:visible}
-table{font-size:7.6pt}th,td{padding-right:.45rem}pre{white-space:pre-wrap}svg{max-height:225mm}}
+table{font-size:7.6pt}th,td{padding-right:.45rem}caption span{max-width:170mm;margin-right:-170mm}pre{white-space:pre-wrap}svg{max-height:225mm}}
 """
 
 # A table with at most so many rows stays on one printed page.
@@ -62,7 +62,7 @@ def _table(table):
         for k, row in enumerate(table.rows)
     )
     short = " short" if len(table.rows) <= SHORT else ""
-    return '<div class="wide%s"><table><caption>%s</caption><thead><tr>%s</tr></thead><tbody>%s</tbody></table></div>' % (
+    return '<div class="wide%s"><table><caption><span>%s</span></caption><thead><tr>%s</tr></thead><tbody>%s</tbody></table></div>' % (
         short, html.escape(table.caption), head, rows)  # fmt: skip
 
 
