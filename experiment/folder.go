@@ -37,6 +37,7 @@ type design struct {
 	Response    *Response           `json:"response"`
 	Targets     []designTarget      `json:"targets"`
 	Stop        designStop          `json:"stop"`
+	Quick       bool                `json:"quick,omitempty"`
 	Design      Design              `json:"design"`
 	Environment map[string]any      `json:"environment"`
 	Started     time.Time           `json:"started"`
@@ -79,8 +80,9 @@ func (s *Spec) resolved() ([]byte, error) {
 		Spec
 		Measures []measureWithName `json:"measures"`
 		LabSum   string            `json:"lab_sha256,omitempty"`
+		Quick    bool              `json:"quick,omitempty"`
 	}
-	w := withMeasures{Spec: copied, LabSum: s.labSum}
+	w := withMeasures{Spec: copied, LabSum: s.labSum, Quick: s.quick}
 	for _, m := range s.Measures {
 		w.Measures = append(w.Measures, measureWithName{m.Name, m})
 	}
@@ -138,7 +140,7 @@ func (s *Spec) describe(environment map[string]any, started time.Time) ([]byte, 
 	}
 	d := design{
 		Experiment: s.Experiment, Description: s.Description, Hash: hash, Seed: s.Seed, Measures: s.Measures.byName(),
-		Response: s.Response, Design: s.Design, Environment: environment, Started: started, Spec: spec, Targets: []designTarget{},
+		Response: s.Response, Design: s.Design, Environment: environment, Started: started, Spec: spec, Quick: s.quick, Targets: []designTarget{},
 		Stop: designStop{s.Stop.Blocks, s.Stop.Effect, s.Stop.HalfWidth, s.Stop.Pilot, s.Stop.Most,
 			time.Duration(s.Stop.Budget).Seconds()},
 	}

@@ -41,6 +41,9 @@ type Row struct {
 	Started  time.Time `json:"started"`
 	Seconds  float64   `json:"seconds"`
 	Overhead float64   `json:"overhead"`
+	// Prepared is how long the runner prepared, in seconds, before the first run after it was
+	// started, such as for starting the lab.
+	Prepared float64 `json:"prepared,omitempty"`
 }
 
 // Clock is the state of the system clock, as the kernel estimates it.

@@ -22,6 +22,8 @@ type Spec struct {
 	Lab string `yaml:"lab" json:"lab,omitempty"`
 	// labSum identifies the content of the lab's file, "" without one.
 	labSum string
+	// quick: Quick was called.
+	quick bool
 	// Hosts are machines that commands run on, by name. Hosts of the lab need no entry.
 	Hosts map[string]Host `yaml:"hosts" json:"hosts,omitempty"`
 	// Seed makes the order of runs repeatable: that of a block follows from the seed and
@@ -117,8 +119,8 @@ type Run struct {
 	// Command is a shell command. "{factor}" stands for the level of a factor,
 	// "{factor.parameter}" or "{parameter}" for a parameter of it, "{name=text}" for text
 	// where there is no such parameter, "{block}", "{position}", "{attempt}" and "{seed}"
-	// for the run's own, "{agent}" for the program pillion-agent; "{{" is a brace. In a lab "{address.host}" and "{address6.host}"
-	// are the first addresses of a host.
+	// for the run's own, "{agent}" for the program pillion-agent; "{{" is a brace. In a lab
+	// "{address.host}" and "{address6.host}" are the first addresses of a host.
 	Command string `yaml:"command" json:"command"`
 	// On is the host of the command; by default the source of the lab, or this machine.
 	On string `yaml:"on" json:"on,omitempty"`
@@ -212,7 +214,7 @@ type Stop struct {
 	Pilot int `yaml:"pilot" json:"pilot,omitempty"`
 	// Most is the largest number of blocks.
 	Most int `yaml:"most" json:"most,omitempty"`
-	// Budget is the time after which no block begins.
+	// Budget is the time, preparations included, after which no block begins.
 	Budget Duration `yaml:"budget" json:"budget,omitempty"`
 }
 
@@ -230,7 +232,8 @@ type Require struct {
 	// LoadBelow is a number of processors: others keep fewer busy than that on average
 	// while the experiment pauses.
 	LoadBelow float64 `yaml:"load_below" json:"load_below,omitempty"`
-	// Wait is how long to wait for it before the experiment ends with an error.
+	// Wait is how long to wait for it, within the budget, before the experiment ends with an
+	// error.
 	Wait Duration `yaml:"wait" json:"wait,omitempty"`
 }
 

@@ -265,11 +265,11 @@ func (s *Spec) stein(rows []Row, first int, stage string) Decision {
 	return d
 }
 
-// Spent is the time of all runs so far, those that do not count included.
+// Spent is the time of all runs so far, those that do not count and preparations included.
 func Spent(rows []Row) time.Duration {
 	seconds := 0.0
 	for _, row := range rows {
-		seconds += row.Seconds
+		seconds += row.Seconds + row.Prepared
 	}
 	return time.Duration(seconds * float64(time.Second))
 }

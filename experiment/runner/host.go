@@ -25,11 +25,12 @@ type place struct {
 	pin int
 }
 
-// shell prepares a shell command and returns it with the function that starts it.
-func (p place) shell(text string) (*exec.Cmd, func() error) {
+// shell prepares a shell command and returns it with the function that starts it. Variables
+// are those of the environment on another host.
+func (p place) shell(text string, variables []string) (*exec.Cmd, func() error) {
 	arguments := []string{"sh", "-c", text}
 	if p.ssh != "" {
-		arguments = []string{"ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", p.ssh, p.remote(text)}
+		arguments = []string{"ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", p.ssh, p.remote(text, variables)}
 	}
 	command := exec.Command(arguments[0], arguments[1:]...)
 	// A group of its own does not get the terminal's Ctrl-C, so that everything stops in order.
@@ -41,12 +42,15 @@ func (p place) shell(text string) (*exec.Cmd, func() error) {
 // standard input interrupts the command: when it is closed, and when the connection or
 // this program ends. A shell starts background commands with standard input from
 // /dev/null and without interrupts, hence the descriptor 3 and env.
-func (p place) remote(text string) string {
-	pin := ""
-	if p.pin >= 0 {
-		pin = "taskset -c " + strconv.Itoa(p.pin) + " "
+func (p place) remote(text string, variables []string) string {
+	before := ""
+	for _, variable := range variables {
+		before += quote(variable) + " "
 	}
-	script := "exec 3<&0; setsid env --default-signal=INT " + pin + "sh -c " + quote(text) + " & pid=$!; " +
+	if p.pin >= 0 {
+		before += "taskset -c " + strconv.Itoa(p.pin) + " "
+	}
+	script := "exec 3<&0; setsid env --default-signal=INT " + before + "sh -c " + quote(text) + " & pid=$!; " +
 		"{ cat <&3; kill -INT -$pid; } >/dev/null 2>&1 & wait $pid; code=$?; kill $! 2>/dev/null; exit $code"
 	return "sh -c " + quote(script)
 }

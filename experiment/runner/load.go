@@ -80,19 +80,23 @@ func (p processorTime) stealSince(before processorTime) *float64 {
 
 // settle pauses, and measures the load of the machine meanwhile. It goes on until the load
 // is as low as required.
-func (r *runner) settle(ctx context.Context) (load *float64, err error) {
-	length := time.Duration(*r.spec.Run.Settle)
-	require := r.spec.Environment.Require
+func (m *measurement) settle(ctx context.Context) (load *float64, err error) {
+	length := time.Duration(*m.spec.Run.Settle)
+	require := m.spec.Environment.Require
+	read := m.processors
+	if read == nil {
+		read = readProcessors
+	}
 	if require.LoadBelow > 0 {
 		length = max(length, leastPause)
 	}
 	begin, said := time.Now(), time.Time{}
 	for {
-		before, ok := readProcessors()
+		before, ok := read()
 		if err := pause(ctx, length); err != nil {
 			return nil, err
 		}
-		after, _ := readProcessors()
+		after, _ := read()
 		if ok {
 			load = after.loadSince(before)
 		}
@@ -103,10 +107,14 @@ func (r *runner) settle(ctx context.Context) (load *float64, err error) {
 			return nil, fmt.Errorf("wait for a load below %g: /proc/stat cannot be read", require.LoadBelow)
 		}
 		if time.Since(begin) > time.Duration(require.Wait) {
-			return nil, fmt.Errorf("wait for a load below %g: it is %.2f after %s", require.LoadBelow, *load, require.Wait)
+			return load, fmt.Errorf("%w: others keep %.2f processors busy, the limit is %g, after waiting for %s", ErrLoad, *load, require.LoadBelow, require.Wait)
+		}
+		if !m.deadline.IsZero() && time.Now().After(m.deadline) {
+			return load, fmt.Errorf("%w: %s are over while waiting, for %s, until others keep fewer than %g processors busy: it is %.2f",
+				ErrBudget, m.spec.Stop.Budget, round(time.Since(begin)), require.LoadBelow, *load)
 		}
 		if time.Since(said) > 10*time.Second {
-			r.say("waiting: others keep %.2f processors busy, the limit is %g", *load, require.LoadBelow)
+			m.say("waiting: others keep %.2f processors busy, the limit is %g", *load, require.LoadBelow)
 			said = time.Now()
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"slices"
@@ -39,6 +40,9 @@ func (r *runner) startLab(ctx context.Context) error {
 		return err
 	}
 	r.say("starting lab %s", spec.Name)
+	if err := r.left.change(func() { r.left.Lab = spec.Name }); err != nil {
+		return err
+	}
 	if r.lab, err = lab.Up(ctx, spec, lab.Options{Agent: r.Agent}); err != nil {
 		return err
 	}
@@ -104,7 +108,7 @@ func (r *runner) cleanUp() error {
 	if r.lab != nil {
 		err = errors.Join(err, lab.Down(context.Background(), r.lab.Spec.Name))
 	}
-	return errors.Join(err, r.processes.remove())
+	return errors.Join(err, r.left.remove())
 }
 
 // createFolder writes the design beside the environment as it is once the lab is up.
@@ -115,16 +119,21 @@ func (r *runner) createFolder() error {
 	return experiment.Create(r.Folder, r.spec, r.File, environment, now())
 }
 
-// makeFolder checks that the folder holds no results, or those of this design.
-func (r *runner) makeFolder() error {
+// makeFolder checks that the folder holds no results, or those of this design. The returned
+// function removes a folder that it made, if nothing came of it.
+func (r *runner) makeFolder() (remove func(), err error) {
+	remove = func() {}
 	if r.Resume {
-		return experiment.Compare(r.Folder, r.spec)
+		return remove, experiment.Compare(r.Folder, r.spec)
 	}
 	if experiment.HasResults(r.Folder) {
-		return fmt.Errorf("create results in %s: %w", r.Folder, experiment.ErrExists)
+		return remove, fmt.Errorf("create results in %s: %w", r.Folder, experiment.ErrExists)
+	}
+	if _, err := os.Stat(r.Folder); errors.Is(err, fs.ErrNotExist) {
+		remove = func() { _ = os.Remove(r.Folder) } // fails, as it should, if there are files in it
 	}
 	if err := os.MkdirAll(r.Folder, 0o755); err != nil {
-		return fmt.Errorf("create results: %w", err)
+		return remove, fmt.Errorf("create results: %w", err)
 	}
-	return nil
+	return remove, nil
 }

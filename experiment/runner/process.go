@@ -87,8 +87,9 @@ func (o *output) tail() string {
 
 // begin starts a shell command.
 func (r *runner) begin(p place, text, ready string) (*process, error) {
-	command, start := p.shell(text)
+	command, start := p.shell(text, r.variables)
 	command.Env = append(command.Environ(), r.variables...)
+	command.Env = append(command.Env, resultsVariable+"="+r.results, "PILLION_AGENT="+r.Agent)
 	proc := &process{text: text, command: command, ended: make(chan struct{}),
 		output: newOutput(mostOutput, ready), errors: newOutput(mostOutput, ready)}
 	command.Stdout, command.Stderr = proc.output, proc.errors
@@ -102,11 +103,14 @@ func (r *runner) begin(p place, text, ready string) (*process, error) {
 	if err := start(); err != nil {
 		return nil, fmt.Errorf("start %q: %w", text, err)
 	}
-	proc.forget = r.processes.add(command.Process.Pid)
 	go func() {
 		proc.exit = command.Wait()
 		close(proc.ended)
 	}()
+	var err error
+	if proc.forget, err = r.left.add(command.Process.Pid); err != nil {
+		return nil, errors.Join(err, proc.stop())
+	}
 	return proc, nil
 }
 

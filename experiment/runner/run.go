@@ -27,13 +27,21 @@ func (r *runner) run(ctx context.Context, turn experiment.Turn) (experiment.Row,
 	values := r.spec.Values(turn.Cell, turn)
 	values.AddHosts(r.addresses)
 	r.setVariables(turn, values)
+	left, limited := r.leftOfBudget()
 	begin := time.Now()
 	m := &measurement{runner: r, turn: turn, values: values, row: &row}
+	if limited {
+		m.deadline = begin.Add(left)
+	}
 	err := m.measure(ctx)
 	row.Seconds = time.Since(begin).Seconds()
 	row.Overhead = row.Seconds - m.outside.Seconds()
 	if ctx.Err() != nil {
 		return row, context.Cause(ctx)
+	}
+	if errors.Is(err, ErrLoad) || errors.Is(err, ErrBudget) { // the row tells where the time went
+		row.Why = err.Error()
+		return row, err
 	}
 	if why := (invalid{}); errors.As(err, &why) {
 		row.Why = why.Error()
@@ -43,11 +51,23 @@ func (r *runner) run(ctx context.Context, turn experiment.Turn) (experiment.Row,
 	return row, err
 }
 
+// leftOfBudget is the time until the budget is over, if there is one.
+func (r *runner) leftOfBudget() (left time.Duration, limited bool) {
+	budget := time.Duration(r.spec.Stop.Budget)
+	return budget - experiment.Spent(r.journal.Rows()) - r.prepared, budget > 0
+}
+
+// quickVariable tells commands to be short; files use it as ${QUICK:+--short}.
+const quickVariable = "QUICK=1"
+
 // setVariables tells commands which run they are part of.
 func (r *runner) setVariables(turn experiment.Turn, values experiment.Values) {
 	r.variables = []string{
 		"PILLION_EXPERIMENT=" + r.spec.Experiment, "PILLION_BLOCK=" + values["block"],
-		"PILLION_AGENT=" + r.Agent, "PILLION_POSITION=" + values["position"], "PILLION_ATTEMPT=" + values["attempt"], "PILLION_SEED=" + values["seed"],
+		"PILLION_POSITION=" + values["position"], "PILLION_ATTEMPT=" + values["attempt"], "PILLION_SEED=" + values["seed"],
+	}
+	if r.spec.IsQuick() {
+		r.variables = append(r.variables, quickVariable)
 	}
 	for _, f := range r.spec.Factors {
 		name := strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
@@ -65,6 +85,8 @@ type measurement struct {
 	output  experiment.Output
 	// outside is the time of treatments, pauses and load.
 	outside time.Duration
+	// deadline is when the budget is over, zero for never.
+	deadline time.Time
 }
 
 // timed adds the time that f takes to that outside the runner.

@@ -23,6 +23,10 @@ var (
 	errNoHost = errors.New("no such host in the lab or under hosts")
 	// ErrInvalid: too many runs of a cell in a row were invalid.
 	ErrInvalid = errors.New("too many invalid runs in a row")
+	// ErrLoad: other processes kept the machine busy for too long.
+	ErrLoad = errors.New("the machine is too busy")
+	// ErrBudget: the budget was over before there was a result.
+	ErrBudget = errors.New("the budget does not suffice")
 )
 
 // Options say where and how an experiment runs.
@@ -49,16 +53,22 @@ type Options struct {
 	Wait bool
 	// Log receives progress, one line each.
 	Log io.Writer
+	// processors reads the time of the processors; by default from the kernel.
+	processors func() (processorTime, bool)
 }
 
 // runner is one experiment in progress.
 type runner struct {
 	Options
-	spec      *experiment.Spec
-	turns     int
-	journal   *experiment.Journal
-	processes *processes
-	lab       *lab.Lab
+	spec    *experiment.Spec
+	turns   int
+	journal *experiment.Journal
+	left    *leftovers
+	results string // absolute path of the folder
+	lab     *lab.Lab
+	// begun is when preparations began; prepared is their time until it is in a row.
+	begun    time.Time
+	prepared time.Duration
 	// source and destination are the hosts at the ends of sessions, "" if there are none.
 	source, destination string
 	addresses           map[string]string
@@ -84,10 +94,20 @@ func Run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	defer release()
-	if err := r.makeFolder(); err != nil {
+	r.begun = time.Now()
+	if r.results, err = filepath.Abs(r.Folder); err != nil {
+		return fmt.Errorf("find folder of results: %w", err)
+	}
+	removeFolder, err := r.makeFolder()
+	if err != nil {
 		return err
 	}
-	if r.processes, err = openProcesses(filepath.Join(r.Folder, "processes.json")); err != nil {
+	defer removeFolder()
+	var before *leftover
+	if r.left, before, err = openLeftovers(filepath.Join(r.Folder, leftoverFile)); err != nil {
+		return err
+	}
+	if err := r.undoLeftovers(ctx, before); err != nil {
 		return err
 	}
 	if r.Resume {
@@ -95,9 +115,14 @@ func Run(ctx context.Context, o Options) (err error) {
 			return err
 		}
 		if r.finished() {
-			return errors.Join(r.reportAll(), r.journal.Close(), r.processes.remove())
+			return errors.Join(r.reportAll(), r.journal.Close(), r.left.remove())
 		}
 	}
+	return r.carryOut(ctx)
+}
+
+// carryOut prepares, runs the blocks that are left and cleans up, also after an interrupt.
+func (r *runner) carryOut(ctx context.Context) (err error) {
 	defer func() {
 		err = errors.Join(err, r.cleanUp())
 		if r.journal != nil {
@@ -112,7 +137,13 @@ func Run(ctx context.Context, o Options) (err error) {
 			return err
 		}
 	}
-	return r.blocks(ctx)
+	r.prepared = time.Since(r.begun)
+	err = r.blocks(ctx)
+	if errors.Is(err, ErrBudget) && r.complete() > 0 { // the width that was reached is a result
+		r.say("%v", err)
+		return nil
+	}
+	return err
 }
 
 // openJournal opens the journal; runs of an unfinished block no longer count.
@@ -154,11 +185,13 @@ func (r *runner) blocks(ctx context.Context) error {
 		if complete >= decision.Blocks {
 			return nil
 		}
-		blockTime, spent := experiment.BlockTime(rows, complete), experiment.Spent(rows)
+		blockTime, spent := experiment.BlockTime(rows, complete), experiment.Spent(rows)+r.prepared
 		if budget := time.Duration(r.spec.Stop.Budget); budget > 0 && spent+blockTime > budget {
-			r.say("the budget of %s does not suffice for another block: %s spent, a block takes %s",
-				r.spec.Stop.Budget, round(spent), round(blockTime))
-			return nil
+			if complete == 0 {
+				return fmt.Errorf("%w: %s, of which %s were spent before the first block was complete", ErrBudget, r.spec.Stop.Budget, round(spent))
+			}
+			return fmt.Errorf("%w for another block: %s, of which %s are spent, and a block takes %s",
+				ErrBudget, r.spec.Stop.Budget, round(spent), round(blockTime))
 		}
 		if err := r.block(ctx, complete); err != nil {
 			return err
@@ -188,12 +221,17 @@ func (r *runner) sayProgress() {
 func (r *runner) block(ctx context.Context, block int) error {
 	for _, turn := range r.spec.Order(block) {
 		for turn.Attempt = 1; ; turn.Attempt++ {
-			row, err := r.run(ctx, turn)
-			if err != nil {
-				return fmt.Errorf("block %d, %s: %w", block+1, r.spec.Name(turn.Cell), err)
+			row, failed := r.run(ctx, turn)
+			if failed != nil && row.Why == "" {
+				return fmt.Errorf("block %d, %s: %w", block+1, r.spec.Name(turn.Cell), failed)
 			}
+			row.Prepared = r.prepared.Seconds()
 			if err := r.journal.Append(row); err != nil {
 				return err
+			}
+			r.prepared = 0
+			if failed != nil {
+				return fmt.Errorf("block %d, %s: %w", block+1, r.spec.Name(turn.Cell), failed)
 			}
 			if row.Valid {
 				break

@@ -209,7 +209,7 @@ stop: {blocks: 1}
 	if _, err := os.Stat(filepath.Join(folder, "applied")); err == nil {
 		t.Error("the treatment was not undone")
 	}
-	if left, err := os.ReadFile(filepath.Join(o.Folder, "processes.json")); err == nil {
+	if left, err := os.ReadFile(filepath.Join(o.Folder, leftoverFile)); err == nil {
 		t.Errorf("processes are left: %s", left)
 	}
 	if rows := rowsOf(t, o.Folder); len(rows) != 0 {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"pillion.dev/api"
@@ -76,11 +77,17 @@ func (m *measurement) startOnServer(ctx context.Context, s *session.Spec, source
 		}
 	}
 	s.Device = devices
+	forget := func() {}
+	if m.lab == nil {
+		if forget, err = m.left.addSession(s.Name); err != nil {
+			return err
+		}
+	}
 	begin := time.Now()
 	if _, err := client.Sessions.CreateSession(ctx, &pillionv1.CreateSessionRequest{Spec: api.SpecMessage(*s)}); err != nil {
 		return fmt.Errorf("create session %s: %w", s.Name, err)
 	}
-	m.applied = append(m.applied, onServer{client, s.Name, begin})
+	m.applied = append(m.applied, onServer{client, s.Name, begin, forget})
 	return awaitState(ctx, client, s.Name, "running")
 }
 
@@ -112,6 +119,7 @@ type onServer struct {
 	client *api.Client
 	name   string
 	begin  time.Time
+	forget func()
 }
 
 // undo stops the session, sums up its flows and removes it; its rows stay on the server.
@@ -131,7 +139,34 @@ func (s onServer) undo() (map[string]any, error) {
 	if _, err := s.client.Sessions.DeleteSession(ctx, &pillionv1.DeleteSessionRequest{Name: s.name}); err != nil {
 		return nil, fmt.Errorf("delete session %s: %w", s.name, err)
 	}
+	s.forget()
 	return counters, nil
+}
+
+// endSession stops and removes a session that an earlier runner created, if it is there.
+func (r *runner) endSession(ctx context.Context, name string) error {
+	client, err := r.client()
+	if err != nil {
+		return err
+	}
+	answer, err := client.Sessions.GetSession(ctx, &pillionv1.GetSessionRequest{Name: name})
+	if connect.CodeOf(err) == connect.CodeNotFound {
+		return nil
+	}
+	if err == nil && answer.GetSession().GetState() != "ended" {
+		_, err = client.Sessions.StopSession(ctx, &pillionv1.StopSessionRequest{Name: name})
+	}
+	if err == nil {
+		err = awaitState(ctx, client, name, "ended")
+	}
+	if err == nil {
+		_, err = client.Sessions.DeleteSession(ctx, &pillionv1.DeleteSessionRequest{Name: name})
+	}
+	if err != nil {
+		return fmt.Errorf("end session %s: %w", name, err)
+	}
+	r.say("ended session %s that an interrupted run left", name)
+	return nil
 }
 
 // counters sums up the flows of the session, once two answers in a row are the same: the

@@ -30,14 +30,17 @@ func (r *runner) setUp(ctx context.Context) error {
 	}
 	r.undoSetup = func() error { return os.RemoveAll(scratch) }
 	r.addresses["scratch"] = scratch
-	r.variables = []string{"PILLION_EXPERIMENT=" + r.spec.Experiment, "PILLION_AGENT=" + r.Agent}
+	r.variables = []string{"PILLION_EXPERIMENT=" + r.spec.Experiment}
+	if r.spec.IsQuick() {
+		r.variables = append(r.variables, quickVariable)
+	}
 	values := r.spec.SetupValues()
 	values.AddHosts(r.addresses)
 	start, err := values.Replace(s.Start)
 	if err != nil {
 		return fmt.Errorf("set up: %w", err)
 	}
-	stop, err := values.Replace(s.Stop)
+	undo, err := values.Replace(s.Stop)
 	if err != nil {
 		return fmt.Errorf("set up: %w", err)
 	}
@@ -49,10 +52,15 @@ func (r *runner) setUp(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("set up: %w", err)
 	}
-	if stop != "" {
+	if undo != "" {
+		forget, err := r.left.addStop(stop{p.name, undo, r.variables, time.Duration(s.Timeout)})
+		if err != nil {
+			return fmt.Errorf("set up: %w", err)
+		}
 		r.undoSetup = func() error {
+			defer forget()
 			// The caller's context may have ended.
-			return errors.Join(r.finish(context.Background(), p, stop, time.Duration(s.Timeout)), os.RemoveAll(scratch))
+			return errors.Join(r.finish(context.Background(), p, undo, time.Duration(s.Timeout)), os.RemoveAll(scratch))
 		}
 	}
 	r.say("setting up: %s", start)

@@ -60,13 +60,18 @@ func (m *measurement) change(ctx context.Context, p place, a experiment.Applied)
 	if err != nil {
 		return err
 	}
-	stop, err := m.values.Replace(a.Stop)
+	undo, err := m.values.Replace(a.Stop)
 	if err != nil {
 		return err
 	}
-	if stop != "" {
+	if undo != "" {
+		forget, err := m.left.addStop(stop{p.name, undo, m.variables, readyTimeout})
+		if err != nil {
+			return err
+		}
 		m.applied = append(m.applied, undoing(func() (map[string]any, error) {
-			return nil, m.finish(context.Background(), p, stop, readyTimeout)
+			defer forget()
+			return nil, m.finish(context.Background(), p, undo, readyTimeout)
 		}))
 	}
 	if start == "" {
