@@ -88,6 +88,9 @@ func measure(ctx context.Context, arguments []string, output io.Writer) (err err
 	return json.NewEncoder(output).Encode(result)
 }
 
+// quickLength is enough to see that everything works.
+const quickLength = 60 * time.Millisecond
+
 func parseFlags(arguments []string) (s settings, what string, err error) {
 	flags := flag.NewFlagSet("overhead", flag.ContinueOnError)
 	names := slices.Sorted(func(yield func(string) bool) {
@@ -119,6 +122,9 @@ func parseFlags(arguments []string) (s settings, what string, err error) {
 			return s, what, err
 		}
 		return s, what, usageError(fmt.Sprintf("read arguments: %v; see --help", err))
+	}
+	if os.Getenv("QUICK") != "" { // of pillion experiment run --quick
+		s.length = min(s.length, quickLength)
 	}
 	s.traffic, err = parseTraffic(*name)
 	if err != nil {

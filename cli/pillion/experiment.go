@@ -13,6 +13,7 @@ import (
 	"pillion.dev/api"
 	"pillion.dev/experiment"
 	"pillion.dev/experiment/runner"
+	"pillion.dev/internal/quantity"
 )
 
 type experimentCmd struct {
@@ -30,7 +31,11 @@ type experimentFile struct {
 	Results string `placeholder:"DIR" type:"path" predictor:"file" help:"Folder of the results; default: NAME-results in the working directory."`
 }
 
+// folder is that of the results, of a quick experiment another one.
 func (f experimentFile) folder(s *experiment.Spec) string {
+	if s.IsQuick() {
+		return cmp.Or(f.Results, s.Experiment+"-quick")
+	}
 	return cmp.Or(f.Results, s.Experiment+"-results")
 }
 
@@ -47,6 +52,9 @@ func (f experimentResults) read() (*experiment.Spec, string, error) {
 		if errors.Is(err, os.ErrNotExist) {
 			err = fmt.Errorf("open results in %s: %w", f.File, experiment.ErrNoResults)
 		}
+		if err == nil {
+			s.Follow(f.File)
+		}
 		return s, f.File, err
 	}
 	s, _, err := experiment.Read(f.File)
@@ -54,6 +62,7 @@ func (f experimentResults) read() (*experiment.Spec, string, error) {
 		return nil, "", err
 	}
 	folder := cmp.Or(f.Results, s.Experiment+"-results")
+	s.Follow(folder)
 	return s, folder, experiment.Compare(folder, s)
 }
 
@@ -141,35 +150,55 @@ type runFlags struct {
 }
 
 // carryOut runs or resumes an experiment and prints how it ended.
-func (f runFlags) carryOut(ctx context.Context, a *app, file experimentFile, resume bool) error {
+func (f runFlags) carryOut(ctx context.Context, a *app, file experimentFile, resume, quick bool) error {
 	s, text, err := experiment.Read(file.File)
 	if err != nil {
 		return a.mistakes(file.File, err)
 	}
+	if quick {
+		s.Quick()
+	}
 	folder := file.folder(s)
+	if resume {
+		s.Follow(folder)
+	}
+	before := experiment.HasResults(folder)
 	err = runner.Run(ctx, runner.Options{
 		Spec: s, File: text, Path: file.File, Folder: folder, Resume: resume, Agent: f.agent(), Log: a.err,
 		Dial: a.dialTo, Collector: f.Collector, Domain: f.Domain,
 		Lock: cmp.Or(f.Lock, runner.LockFile()), Wait: f.Wait,
 	})
-	if _, statErr := os.Stat(filepath.Join(folder, experiment.JournalFile)); statErr != nil {
+	if !experiment.HasResults(folder) {
+		if ctx.Err() != nil {
+			a.note("there are no results yet; begin again with: %s", file.again("run", quick))
+		}
 		return err
 	}
 	rows, _, readErr := experiment.ReadJournal(folder)
 	if err != nil || readErr != nil {
-		if ctx.Err() != nil {
-			a.note("%d runs are in %s; continue with: pillion experiment resume %s%s", len(rows), folder, file.File, file.option())
+		if ctx.Err() != nil || resume == before && readErr == nil && !correctable(err) {
+			a.note("%s are in %s; continue with: %s", quantity.Count(len(rows), "run"), folder, file.again("resume", false))
 		}
 		return errors.Join(err, readErr)
 	}
 	return a.showExperiment(s, folder, experiment.Progress(s, rows))
 }
 
-func (f experimentFile) option() string {
-	if f.Results == "" {
-		return ""
+// again is the command that carries on.
+func (f experimentFile) again(verb string, quick bool) string {
+	text := "pillion experiment " + verb + " " + f.File
+	if quick {
+		text += " --quick"
 	}
-	return " --results " + f.Results
+	if f.Results != "" {
+		text += " --results " + f.Results
+	}
+	return text
+}
+
+// correctable errors need another file, folder or lock before the experiment can continue.
+func correctable(err error) bool {
+	return errors.Is(err, experiment.ErrChanged) || errors.Is(err, runner.ErrBusy)
 }
 
 // agent finds the program.
@@ -194,6 +223,7 @@ func (f runFlags) agent() string {
 type experimentRunCmd struct {
 	experimentFile
 	runFlags
+	Quick bool `help:"Prove that the experiment works: three blocks, no requirements on the machine, runs that would be invalid count, and QUICK=1 in the environment of commands, which can be short then. The results, in NAME-quick by default, are no figures."`
 }
 
 // Help has the examples.
@@ -205,13 +235,14 @@ what they show. Experiments in a lab need root; only one experiment runs on a ma
 Examples:
 
   pillion experiment run overhead.yaml
+  pillion experiment run overhead.yaml --quick
   pillion experiment run overhead.yaml --results /data/overhead-2 --wait
   pillion experiment run overhead.yaml --collector noc.example`
 }
 
 // Run carries out an experiment.
 func (c *experimentRunCmd) Run(ctx context.Context, a *app) error {
-	return c.carryOut(ctx, a, c.experimentFile, false)
+	return c.carryOut(ctx, a, c.experimentFile, false, c.Quick)
 }
 
 type experimentResumeCmd struct {
@@ -222,7 +253,8 @@ type experimentResumeCmd struct {
 // Help has the examples.
 func (experimentResumeCmd) Help() string {
 	return `The block that was interrupted runs again from its beginning; its earlier runs stay in the journal, marked as not
-kept. If the design has changed, the differences are shown and nothing is run.
+kept. What a runner that was killed left behind is undone first: its processes, its lab, its treatments and its
+sessions. If the design has changed, the differences are shown and nothing is run. Results of --quick stay quick.
 
 Examples:
 
@@ -231,7 +263,7 @@ Examples:
 
 // Run continues an experiment.
 func (c *experimentResumeCmd) Run(ctx context.Context, a *app) error {
-	return c.carryOut(ctx, a, c.experimentFile, true)
+	return c.carryOut(ctx, a, c.experimentFile, true, false)
 }
 
 type experimentStatusCmd struct{ experimentResults }
@@ -261,9 +293,10 @@ func (c *experimentStatusCmd) Run(a *app) error {
 
 type experimentReportCmd struct {
 	experimentResults
-	To     string `short:"f" name:"file" placeholder:"FILE" type:"path" predictor:"file" help:"HTML file; default: report.html in the folder of the results."`
-	Paper  string `placeholder:"NAME" help:"Set the published tables and figures of a paper beside the results: pezaros-2011, hamilton-2012, angrisani, mehani-2011 or li-2015."`
-	Python string `default:"python3" env:"PILLION_PYTHON" placeholder:"PATH" help:"Python with the package pillion[analysis] (${default})."`
+	To      string `short:"f" name:"file" placeholder:"FILE" type:"path" predictor:"file" help:"HTML file; default: report.html in the folder of the results."`
+	Paper   string `placeholder:"NAME" help:"Set the published tables and figures of a paper beside the results: pezaros-2011, hamilton-2012, angrisani, mehani-2011 or li-2015."`
+	Publish string `placeholder:"HOST[:PORT]" help:"Also show the report on the page of the server whose OMSP listener this is. A token that it requires is read from the file that PILLION_OML_TOKEN_FILE names."`
+	Python  string `default:"python3" env:"PILLION_PYTHON" placeholder:"PATH" help:"Python with the package pillion[analysis] (${default})."`
 }
 
 // Help has the examples.
@@ -274,7 +307,8 @@ analysis.
 Examples:
 
   pillion experiment report overhead.yaml
-  pillion experiment report overhead-results -f overhead.html --paper pezaros-2011`
+  pillion experiment report overhead-results -f overhead.html --paper pezaros-2011
+  pillion experiment report overhead.yaml --publish noc.example`
 }
 
 // errPython is a Python without the package.
@@ -294,6 +328,9 @@ func (c *experimentReportCmd) Run(ctx context.Context, a *app) error {
 	arguments := []string{"-m", "pillion.report", folder, "-o", file}
 	if c.Paper != "" {
 		arguments = append(arguments, "--paper", c.Paper)
+	}
+	if c.Publish != "" {
+		arguments = append(arguments, "--publish", c.Publish)
 	}
 	report := exec.CommandContext(ctx, c.Python, arguments...)
 	report.Stdout, report.Stderr = io.Discard, a.err

@@ -70,6 +70,31 @@ func TestExperiment(t *testing.T) {
 	}
 }
 
+// TestQuickExperiment: three blocks in a folder of their own, which every verb recognises.
+func TestQuickExperiment(t *testing.T) {
+	p := newProgram(t, nil)
+	p.put("demo.yaml", strings.Replace(experimentText, `$((r + {block}))`, `$((r + ${{QUICK:-0}}))`, 1)+"invalid: \"rate > 0\"\n")
+	p.expect(0, "no figures", "run", "demo.yaml", "--quick", "--lock", "lock")
+	p.expect(2, "hint: pillion experiment run begins it", "status", "demo.yaml")
+	for _, arguments := range [][]string{{"demo-quick"}, {"demo.yaml", "--results", "demo-quick"}} {
+		out := p.expect(0, "a proof that the experiment works; no figures", append([]string{"status"}, arguments...)...)
+		if !strings.Contains(out, "3 of 3 (fixed number)") {
+			t.Errorf("status is\n%s", out)
+		}
+	}
+	p.expect(0, `"ratio": 1.19`, "status", "demo-quick", "-o", "json") // (120 + 1) / (100 + 1)
+	p.expect(0, "3 blocks complete", "resume", "demo.yaml", "--results", "demo-quick", "--lock", "lock")
+}
+
+// TestInterruptedExperiment: an error says how to continue.
+func TestInterruptedExperiment(t *testing.T) {
+	p := newProgram(t, nil)
+	p.put("demo.yaml", strings.Replace(experimentText, "command: '", "attempts: 1\n  command: 'test -e ready || test {block} = 0 || exit 3; ", 1))
+	p.expect(1, "6 runs are in demo-results; continue with: pillion experiment resume demo.yaml\n", "run", "demo.yaml", "--lock", "lock")
+	p.put("ready", "")
+	p.expect(0, "finished", "resume", "demo.yaml", "--lock", "lock")
+}
+
 func TestExperimentMistakes(t *testing.T) {
 	p := newProgram(t, nil)
 	p.put("bad.yaml", strings.NewReplacer("exclude: [", "exclude: [\"mode=c\", ", "rate: rate", "rate: x").Replace(experimentText))
@@ -91,8 +116,8 @@ func TestExperimentReportWithoutPython(t *testing.T) {
 	if err := os.Chmod(filepath.Join(p.home, "python"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	p.expect(0, "report written to", "report", "demo-results", "--python", "./python", "--paper", "li-2015", "-f", "out.html")
-	if text, err := os.ReadFile(filepath.Join(p.home, "arguments")); err != nil || !strings.HasSuffix(string(text), "out.html\n--paper\nli-2015\n") {
+	p.expect(0, "report written to", "report", "demo-results", "--python", "./python", "--paper", "li-2015", "-f", "out.html", "--publish", "noc:3003")
+	if text, err := os.ReadFile(filepath.Join(p.home, "arguments")); err != nil || !strings.HasSuffix(string(text), "out.html\n--paper\nli-2015\n--publish\nnoc:3003\n") {
 		t.Errorf("arguments are %q, %v", text, err)
 	}
 }

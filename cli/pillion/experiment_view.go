@@ -118,6 +118,7 @@ func (a *app) showExperiment(s *experiment.Spec, folder string, p experiment.Sta
 		Of         int    `json:"of"`
 		Stage      string `json:"stage"`
 		Finished   bool   `json:"finished"`
+		Quick      bool   `json:"quick,omitempty"`
 		Ending     string `json:"ending"`
 		Runs       int    `json:"runs"`
 		Invalid    int    `json:"invalid"`
@@ -125,13 +126,16 @@ func (a *app) showExperiment(s *experiment.Spec, folder string, p experiment.Sta
 		Spent      string `json:"spent"`
 		Left       string `json:"left"`
 		Lines      []line `json:"lines"`
-	}{s.Experiment, folder, p.Blocks, p.Decision.Blocks, p.Decision.Stage, p.Finished, p.Ending(), p.Runs, p.Invalid, p.Abandoned,
+	}{s.Experiment, folder, p.Blocks, p.Decision.Blocks, p.Decision.Stage, p.Finished, s.IsQuick(), p.Ending(), p.Runs, p.Invalid, p.Abandoned,
 		quantity.FormatDuration(p.Spent.Round(time.Millisecond)), quantity.FormatDuration(p.Left.Round(time.Second)), lines}
 	return a.show(value, t, func(w io.Writer) error {
 		f := facts{}
 		f.add("experiment", s.Experiment)
 		f.add("results", folder)
 		f.add("state", p.Ending())
+		if s.IsQuick() {
+			f.add("quick", "a proof that the experiment works; no figures")
+		}
 		f.add("blocks", fmt.Sprintf("%d of %d (%s)", p.Blocks, p.Decision.Blocks, p.Decision.Stage))
 		f.add("runs", fmt.Sprintf("%d, of which %d invalid, %d repeated after an interruption", p.Runs, p.Invalid, p.Abandoned))
 		f.add("time", quantity.FormatDuration(p.Spent.Round(100*time.Millisecond)))

@@ -47,6 +47,8 @@ var hints = []command.Hint{
 	command.Correctable(command.Is(experiment.ErrSpec), "docs/experiment.md describes the file"),
 	command.Failure(command.Is(runner.ErrBusy), "wait for it with --wait"),
 	command.Failure(command.Is(runner.ErrInvalid), "correct the load or the condition of invalid runs; the reasons are in journal.jsonl of the results"),
+	command.Failure(command.Is(runner.ErrLoad), "end what keeps the machine busy, or raise load_below or wait under environment.require"),
+	command.Failure(command.Is(runner.ErrBudget), "raise budget under stop"),
 	command.Failure(command.Is(errPython), "run pip install 'pillion[analysis]', or name another Python with --python"),
 	command.Correctable(command.Is(errRefused), "correct the fields listed above"),
 	command.Failure(isA[x509.UnknownAuthorityError], "run pillion login SERVER to confirm and save the authority's fingerprint, or use --ca or --ca-fingerprint"),
