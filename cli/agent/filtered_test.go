@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"pillion.dev/cli/commandtest"
 	"pillion.dev/omsp"
 	"pillion.dev/omsp/client"
 )
@@ -13,9 +14,8 @@ import (
 // TestFilteredApplications: what an application reports goes through the filters of its
 // agent, which chain, and replace the tuples.
 func TestFilteredApplications(t *testing.T) {
-	n := &noc{folder: filepath.Join(t.TempDir(), "noc"), http: freeAddress(t), bus: freeAddress(t)}
+	n := &noc{folder: filepath.Join(t.TempDir(), "noc"), http: commandtest.FreeAddress(t), bus: commandtest.FreeAddress(t)}
 	n.begin(t)
-	t.Cleanup(func() { n.stop() })
 	config := filepath.Join(t.TempDir(), "agent.yaml")
 	if err := os.WriteFile(config, []byte(`streams:
   - {name: throughput, domain: trial, point: iperf_packets, filters: [sum(packet_size)], every: 1s, replace: true}

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"pillion.dev/cli/command"
+	"pillion.dev/cli/commandtest"
 	"pillion.dev/internal/test/namespace"
 )
 
@@ -88,7 +89,7 @@ func TestIperfPackets(t *testing.T) {
 	run := func(rows string, args ...string) *exec.Cmd {
 		line := append([]string{"netns", "exec", host, os.Args[0], "run-iperf3", "--oml", "file:" + rows, "--oml-domain", "lab", "--oml-id", "me"}, args...)
 		command := exec.Command("ip", line...)
-		command.Env = append(os.Environ(), "PILLION_TEST_MAIN=1")
+		command.Env = append(os.Environ(), commandtest.Environment)
 		return command
 	}
 	folder := t.TempDir()
@@ -147,7 +148,7 @@ wait
 	if !errors.As(err, &exit) || exit.code != 3 || fail(io.Discard, err) != 3 {
 		t.Errorf("%v", err)
 	}
-	if text := read(t, rows); !strings.Contains(text, "\tnan\tnan\tnan\t1\tnan\t") || !strings.Contains(text, "\terror\tinterrupted\n") {
+	if text := commandtest.Text(t, rows); !strings.Contains(text, "\tnan\tnan\tnan\t1\tnan\t") || !strings.Contains(text, "\terror\tinterrupted\n") {
 		t.Errorf("%s", text)
 	}
 }

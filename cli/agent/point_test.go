@@ -15,6 +15,7 @@ import (
 
 	"pillion.dev/api"
 	"pillion.dev/api/pillionv1"
+	"pillion.dev/cli/commandtest"
 )
 
 // examplePage has the answers that this test got, for the page's test.
@@ -25,9 +26,8 @@ var update = flag.Bool("update", false, "write the page's golden answers")
 // TestExamplePoint: a point that consists of a descriptor and a function is validated,
 // planned, assigned, measured, archived and described to the page.
 func TestExamplePoint(t *testing.T) {
-	n := &noc{folder: t.TempDir(), http: freeAddress(t), bus: freeAddress(t)}
+	n := &noc{folder: t.TempDir(), http: commandtest.FreeAddress(t), bus: commandtest.FreeAddress(t)}
 	n.begin(t)
-	t.Cleanup(func() { n.stop() })
 	newHost(t, n, "north")
 	newHost(t, n, "south")
 	client := n.client(t)

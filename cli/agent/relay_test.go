@@ -4,38 +4,22 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"log/slog"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"pillion.dev/api/pillionv1"
 	_ "pillion.dev/archive/duckdb" // registers duckdb:
+	"pillion.dev/cli/commandtest"
 	"pillion.dev/server"
 )
 
 // TestMain runs the program itself in a process that a test starts as such.
-func TestMain(m *testing.M) {
-	if os.Getenv("PILLION_TEST_MAIN") != "" {
-		os.Exit(Main(os.Args[1:]))
-	}
-	os.Exit(m.Run())
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
-}
+func TestMain(m *testing.M) { commandtest.Main(m, Main) }
 
 // noc is a whole server that can be stopped and restarted.
 type noc struct {
@@ -46,23 +30,7 @@ type noc struct {
 
 func (n *noc) begin(t *testing.T) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	ready, ended := make(chan server.Welcome, 1), make(chan error, 1)
-	config := server.Config{Folder: n.folder, HTTP: n.http, NATSListen: n.bus, MemoryBytes: 256 << 20}
-	go func() {
-		ended <- server.Run(ctx, config, fstest.MapFS{"index.html": {}}, slog.New(slog.DiscardHandler), func(w server.Welcome) { ready <- w })
-	}()
-	n.stop = func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("server ends: %v", err)
-		}
-	}
-	select {
-	case n.welcome = <-ready:
-	case err := <-ended:
-		t.Fatal(err)
-	}
+	n.welcome, n.stop = commandtest.Serve(t, server.Config{Folder: n.folder, HTTP: n.http, NATSListen: n.bus, MemoryBytes: 256 << 20})
 }
 
 // number returns the first number of the answer, or -1.
@@ -94,7 +62,7 @@ func (h *host) begin(t *testing.T, n *noc) {
 	t.Helper()
 	h.command = exec.Command(os.Args[0], append([]string{"run", "--server", n.http, "--name", h.name, "--data", h.folder, "--oml", h.oml,
 		"--token-file", filepath.Join(n.folder, "join.token")}, h.options...)...)
-	h.command.Env = append(os.Environ(), "PILLION_TEST_MAIN=1")
+	h.command.Env = append(os.Environ(), commandtest.Environment)
 	log, err := os.OpenFile(h.folder+".log", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		t.Fatal(err)
@@ -113,7 +81,7 @@ func (h *host) kill() {
 
 func newHost(t *testing.T, n *noc, name string, options ...string) *host {
 	t.Helper()
-	h := &host{name: name, folder: filepath.Join(t.TempDir(), name), oml: freeAddress(t), options: options}
+	h := &host{name: name, folder: filepath.Join(t.TempDir(), name), oml: commandtest.FreeAddress(t), options: options}
 	h.begin(t, n)
 	t.Cleanup(func() {
 		h.kill()
@@ -210,9 +178,8 @@ func (r *reporter) talk(ctx context.Context, conn net.Conn) {
 // TestRelay: two agents with a client each in one domain; the server is down for a while,
 // and one agent is killed repeatedly. Every tuple is archived once.
 func TestRelay(t *testing.T) {
-	n := &noc{folder: filepath.Join(t.TempDir(), "noc"), http: freeAddress(t), bus: freeAddress(t)}
+	n := &noc{folder: filepath.Join(t.TempDir(), "noc"), http: commandtest.FreeAddress(t), bus: commandtest.FreeAddress(t)}
 	n.begin(t)
-	t.Cleanup(func() { n.stop() })
 	north, south := newHost(t, n, "north"), newHost(t, n, "south")
 	ctx, cancel := context.WithCancel(t.Context())
 	var reporters []*reporter
@@ -270,9 +237,8 @@ func TestRelay(t *testing.T) {
 // TestThinning: the server is down until the spool is half full. Applications are asked
 // for fewer samples, and for all once it has drained; an event reports each.
 func TestThinning(t *testing.T) {
-	n := &noc{folder: filepath.Join(t.TempDir(), "noc"), http: freeAddress(t), bus: freeAddress(t)}
+	n := &noc{folder: filepath.Join(t.TempDir(), "noc"), http: commandtest.FreeAddress(t), bus: commandtest.FreeAddress(t)}
 	n.begin(t)
-	t.Cleanup(func() { n.stop() })
 	h := newHost(t, n, "north", "--spool", "1600000")
 	ctx, cancel := context.WithCancel(t.Context())
 	r := &reporter{address: h.oml, sender: "north", start: 1_700_000_000, pace: make(chan struct{}, 1)}

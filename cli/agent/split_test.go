@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"pillion.dev/cli/commandtest"
 	"pillion.dev/internal/test/namespace"
 )
 
@@ -48,9 +49,8 @@ func part(t *testing.T, parent int) int {
 // part outlives the other.
 func TestSplit(t *testing.T) {
 	namespace.NeedRoot(t)
-	n := &noc{folder: t.TempDir(), http: freeAddress(t), bus: freeAddress(t)}
+	n := &noc{folder: t.TempDir(), http: commandtest.FreeAddress(t), bus: commandtest.FreeAddress(t)}
 	n.begin(t)
-	t.Cleanup(func() { n.stop() })
 	h := newHost(t, n, "a")
 	pid := part(t, h.command.Process.Pid)
 	got := status(pid)
@@ -99,7 +99,7 @@ func exitCode(err error) int {
 func TestUnprivilegedByHand(t *testing.T) {
 	namespace.NeedRoot(t)
 	command := exec.Command(os.Args[0], "unprivileged")
-	command.Env = append(os.Environ(), "PILLION_TEST_MAIN=1")
+	command.Env = append(os.Environ(), commandtest.Environment)
 	if said, err := command.CombinedOutput(); err == nil || !strings.Contains(string(said), "started by pillion-agent run") {
 		t.Errorf("%v: %s", err, said)
 	}
@@ -113,7 +113,7 @@ func TestFolderOfSomethingElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	command := exec.Command(os.Args[0], "run", "--data", folder)
-	command.Env = append(os.Environ(), "PILLION_TEST_MAIN=1")
+	command.Env = append(os.Environ(), commandtest.Environment)
 	said, err := command.CombinedOutput()
 	if exitCode(err) != 2 || !strings.Contains(string(said), "not a folder of an agent") {
 		t.Errorf("%v: %s", err, said)
@@ -127,7 +127,7 @@ func TestFolderOfSomethingElse(t *testing.T) {
 // that the user of the unprivileged one owns.
 func TestUnitCapabilities(t *testing.T) {
 	namespace.NeedRoot(t)
-	match := regexp.MustCompile(`(?m)^CapabilityBoundingSet=(.*)$`).FindStringSubmatch(read(t, unit))
+	match := regexp.MustCompile(`(?m)^CapabilityBoundingSet=(.*)$`).FindStringSubmatch(commandtest.Text(t, unit))
 	if match == nil {
 		t.Fatalf("%s does not bound capabilities", unit)
 	}
@@ -135,9 +135,8 @@ func TestUnitCapabilities(t *testing.T) {
 	for _, name := range strings.Fields(match[1]) {
 		bounding += ",+" + strings.ToLower(strings.TrimPrefix(name, "CAP_"))
 	}
-	n := &noc{folder: t.TempDir(), http: freeAddress(t), bus: freeAddress(t)}
+	n := &noc{folder: t.TempDir(), http: commandtest.FreeAddress(t), bus: commandtest.FreeAddress(t)}
 	n.begin(t)
-	t.Cleanup(func() { n.stop() })
 	folder := filepath.Join(t.TempDir(), "a")
 	token, err := os.ReadFile(filepath.Join(n.folder, "join.token"))
 	if err == nil {
@@ -147,7 +146,7 @@ func TestUnitCapabilities(t *testing.T) {
 		t.Fatal(err)
 	}
 	command := exec.Command("setpriv", "--bounding-set="+bounding, "--inh-caps=-all", "--no-new-privs", os.Args[0], "run", "--server", n.http, "--name", "a", "--data", folder, "--oml", "off")
-	command.Env = append(os.Environ(), "PILLION_TEST_MAIN=1", "PILLION_JOIN_TOKEN="+strings.TrimSpace(string(token)))
+	command.Env = append(os.Environ(), commandtest.Environment, "PILLION_JOIN_TOKEN="+strings.TrimSpace(string(token)))
 	var said strings.Builder
 	command.Stderr = &said
 	output, err := command.StdoutPipe()

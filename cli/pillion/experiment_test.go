@@ -23,14 +23,6 @@ design: {null_arm: true}
 stop: {effect: mode, half_width: 5%, pilot: 4, most: 9}
 `
 
-// put makes a file in the program's home, where it runs.
-func (p *program) put(name, text string) {
-	p.t.Helper()
-	if err := os.WriteFile(filepath.Join(p.home, name), []byte(text), 0o644); err != nil {
-		p.t.Fatal(err)
-	}
-}
-
 // expect runs a command and checks its exit code and a part of what it prints.
 func (p *program) expect(code int, want string, arguments ...string) string {
 	p.t.Helper()
@@ -43,7 +35,7 @@ func (p *program) expect(code int, want string, arguments ...string) string {
 
 func TestExperiment(t *testing.T) {
 	p := newProgram(t, nil)
-	p.put("demo.yaml", experimentText)
+	p.write("demo.yaml", experimentText, 0o644)
 	p.expect(0, "demo.yaml: valid; 3 cells and 2 runs of the null arm in a block, design ", "check", "demo.yaml")
 	compareGolden(t, "testdata/experiment-plan.golden", p.expect(0, "", "plan", "demo.yaml"))
 	compareGolden(t, "testdata/experiment-plan-json.golden", p.expect(0, "", "plan", "demo.yaml", "--blocks", "1", "-o", "json"))
@@ -60,7 +52,7 @@ func TestExperiment(t *testing.T) {
 	p.expect(2, "hint: continue with pillion experiment resume", "run", "demo.yaml", "--lock", "lock")
 	p.expect(0, "resuming: 4 blocks complete, 0 runs", "resume", "demo.yaml", "--lock", "lock")
 	p.expect(0, "as measured", "plan", "demo.yaml")
-	p.put("demo.yaml", strings.Replace(experimentText, "seed: 4", "seed: 5", 1))
+	p.write("demo.yaml", strings.Replace(experimentText, "seed: 4", "seed: 5", 1), 0o644)
 	for _, verb := range []string{"resume", "status"} {
 		arguments := []string{verb, "demo.yaml"}
 		if verb == "resume" {
@@ -73,7 +65,7 @@ func TestExperiment(t *testing.T) {
 // TestQuickExperiment: three blocks in a folder of their own, which every verb recognises.
 func TestQuickExperiment(t *testing.T) {
 	p := newProgram(t, nil)
-	p.put("demo.yaml", strings.Replace(experimentText, `$((r + {block}))`, `$((r + ${{QUICK:-0}}))`, 1)+"invalid: \"rate > 0\"\n")
+	p.write("demo.yaml", strings.Replace(experimentText, `$((r + {block}))`, `$((r + ${{QUICK:-0}}))`, 1)+"invalid: \"rate > 0\"\n", 0o644)
 	p.expect(0, "no figures", "run", "demo.yaml", "--quick", "--lock", "lock")
 	p.expect(2, "hint: pillion experiment run begins it", "status", "demo.yaml")
 	for _, arguments := range [][]string{{"demo-quick"}, {"demo.yaml", "--results", "demo-quick"}} {
@@ -89,33 +81,30 @@ func TestQuickExperiment(t *testing.T) {
 // TestInterruptedExperiment: an error says how to continue.
 func TestInterruptedExperiment(t *testing.T) {
 	p := newProgram(t, nil)
-	p.put("demo.yaml", strings.Replace(experimentText, "command: '", "attempts: 1\n  command: 'test -e ready || test {block} = 0 || exit 3; ", 1))
+	p.write("demo.yaml", strings.Replace(experimentText, "command: '", "attempts: 1\n  command: 'test -e ready || test {block} = 0 || exit 3; ", 1), 0o644)
 	p.expect(1, "6 runs are in demo-results; continue with: pillion experiment resume demo.yaml\n", "run", "demo.yaml", "--lock", "lock")
-	p.put("ready", "")
+	p.write("ready", "", 0o644)
 	p.expect(0, "finished", "resume", "demo.yaml", "--lock", "lock")
 }
 
 func TestExperimentMistakes(t *testing.T) {
 	p := newProgram(t, nil)
-	p.put("bad.yaml", strings.NewReplacer("exclude: [", "exclude: [\"mode=c\", ", "rate: rate", "rate: x").Replace(experimentText))
+	p.write("bad.yaml", strings.NewReplacer("exclude: [", "exclude: [\"mode=c\", ", "rate: rate", "rate: x").Replace(experimentText), 0o644)
 	p.expect(2, "line 5: exclude[0]: factor mode has no level \"c\"", "check", "bad.yaml")
-	p.put("two.yaml", strings.NewReplacer("log_ratio: rate", "log_ratio: speed", "half_width: 5%, pilot: 4", "half_width: 5%, pilot: 1").Replace(experimentText))
+	p.write("two.yaml", strings.NewReplacer("log_ratio: rate", "log_ratio: speed", "half_width: 5%, pilot: 4", "half_width: 5%, pilot: 1").Replace(experimentText), 0o644)
 	p.expect(2, "check two.yaml: rejected: 5 mistakes", "check", "two.yaml")
 	p.expect(1, "hint: check the path", "check", "absent.yaml")
-	p.put("demo.yaml", experimentText)
+	p.write("demo.yaml", experimentText, 0o644)
 	p.expect(2, "is not between 0 and 1000", "plan", "demo.yaml", "--blocks", "-1")
 }
 
 func TestExperimentReportWithoutPython(t *testing.T) {
 	p := newProgram(t, nil)
-	p.put("demo.yaml", experimentText)
+	p.write("demo.yaml", experimentText, 0o644)
 	p.expect(2, "no results", "report", "demo.yaml")
 	p.expect(0, "finished", "run", "demo.yaml", "--lock", "lock")
 	p.expect(1, "hint: run pip install 'pillion[analysis]', or name another Python", "report", "demo.yaml", "--python", "./absent-python")
-	p.put("python", "#!/bin/sh\n[ \"$1\" = -c ] && exit 0\nshift 3\nprintf '%s\\n' \"$@\" > arguments\n")
-	if err := os.Chmod(filepath.Join(p.home, "python"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	p.write("python", "#!/bin/sh\n[ \"$1\" = -c ] && exit 0\nshift 3\nprintf '%s\\n' \"$@\" > arguments\n", 0o755)
 	p.expect(0, "report written to", "report", "demo-results", "--python", "./python", "--paper", "li-2015", "-f", "out.html", "--publish", "noc:3003")
 	if text, err := os.ReadFile(filepath.Join(p.home, "arguments")); err != nil || !strings.HasSuffix(string(text), "out.html\n--paper\nli-2015\n--publish\nnoc:3003\n") {
 		t.Errorf("arguments are %q, %v", text, err)

@@ -13,17 +13,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"pillion.dev/cli/commandtest"
 )
 
 var update = flag.Bool("update", false, "write the golden files and docs/cli.md")
 
 // TestMain runs the program itself in a process that a test starts as such.
-func TestMain(m *testing.M) {
-	if os.Getenv("PILLION_TEST_MAIN") != "" {
-		os.Exit(Main(os.Args[1:]))
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { commandtest.Main(m, Main) }
 
 // program is the command line with its own home directory.
 type program struct {
@@ -37,7 +34,7 @@ func newProgram(t *testing.T, server *httptest.Server) *program {
 	t.Helper()
 	home := t.TempDir()
 	p := &program{t: t, home: home, environment: []string{
-		"PILLION_TEST_MAIN=1", "HOME=" + home, "TZ=UTC", "PATH=" + os.Getenv("PATH"), "PILLION_DATA=" + filepath.Join(home, "none"),
+		commandtest.Environment, "HOME=" + home, "TZ=UTC", "PATH=" + os.Getenv("PATH"), "PILLION_DATA=" + filepath.Join(home, "none"),
 	}}
 	if server != nil {
 		authority := filepath.Join(t.TempDir(), "ca.crt")

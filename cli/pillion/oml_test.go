@@ -2,22 +2,17 @@ package pillion
 
 import (
 	"bytes"
-	"context"
 	"database/sql"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"math"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -26,6 +21,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	_ "pillion.dev/archive/duckdb" // registers duckdb:
+	"pillion.dev/cli/commandtest"
 	"pillion.dev/server"
 )
 
@@ -76,47 +72,7 @@ func TestOMLExportFails(t *testing.T) {
 }
 
 func TestOMLExportInterrupted(t *testing.T) {
-	f, server := newFake(t)
-	p := newProgram(t, server)
-	command := p.command("oml", "export", "busy", "out.sq3")
-	var stderr bytes.Buffer
-	command.Stderr = &stderr
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	<-f.started
-	if err := command.Process.Signal(syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
-	if err := command.Wait(); command.ProcessState.ExitCode() != 1 {
-		t.Fatalf("exit: %v", err)
-	}
-	if files := p.files(); len(files) != 0 || stderr.String() != "pillion: interrupted\n" {
-		t.Errorf("left behind %v, stderr %q", files, stderr.String())
-	}
-}
-
-// realServer runs a whole server in this process.
-func realServer(t *testing.T) (w server.Welcome) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	ready, ended := make(chan server.Welcome, 1), make(chan error, 1)
-	config := server.Config{Folder: filepath.Join(t.TempDir(), "server"), HTTP: "127.0.0.1:0", NATSListen: "127.0.0.1:0", OML: []string{"127.0.0.1:0"}, MemoryBytes: 256 << 20}
-	go func() {
-		ended <- server.Run(ctx, config, fstest.MapFS{"index.html": {}}, slog.New(slog.DiscardHandler), func(w server.Welcome) { ready <- w })
-	}()
-	t.Cleanup(sync.OnceFunc(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("server: %v", err)
-		}
-	}))
-	select {
-	case w = <-ready:
-	case err := <-ended:
-		t.Fatal(err)
-	}
-	return w
+	interrupted(t, "oml", "export", "busy", "out.sq3")
 }
 
 // tell reports to a collector and waits until it has received everything.
@@ -173,7 +129,7 @@ const omlHeader = "protocol: 4\ndomain: my domain\nstart-time: %d\nsender-id: %s
 
 // TestOMLExport compares a file with that of OML's server for the same tuples.
 func TestOMLExport(t *testing.T) {
-	w := realServer(t)
+	w, _ := commandtest.Serve(t, server.Config{Folder: filepath.Join(t.TempDir(), "server"), OML: []string{"127.0.0.1:0"}, MemoryBytes: 256 << 20})
 	future := 1 << 32 // seconds; a clock may be wrong
 	tell(t, w.OML[0], fmt.Sprintf(omlHeader, 1000, "one", "schema: 3 t n:int32\n")+
 		"0.5\t1\t1\t-5\t4000000000\t-9223372036854775808\t18446744073709551615\t0.1\ta\\tb'\"\tAAH/\t9223372036854775808\tT\t2 -1 2\t1 18446744073709551615\t3 1.5 -0.1 nan\t2 T F\n"+

@@ -16,6 +16,7 @@ import (
 
 	"pillion.dev/agent/identity"
 	"pillion.dev/archive"
+	"pillion.dev/cli/commandtest"
 	"pillion.dev/server"
 )
 
@@ -194,11 +195,11 @@ func TestDocumentedBackup(t *testing.T) {
 	stop()
 	paths := strings.NewReplacer("/srv/backup", filepath.Join(base, "backup"), "/var/lib", base)
 	ran := 0
-	for _, block := range regexp.MustCompile("(?ms)^```sh backup\n(.*?)^```$").FindAllStringSubmatch(read(t, document), -1) {
+	for _, block := range regexp.MustCompile("(?ms)^```sh backup\n(.*?)^```$").FindAllStringSubmatch(commandtest.Text(t, document), -1) {
 		for line := range strings.Lines(block[1]) {
 			words := strings.Fields(paths.Replace(line))
 			switch {
-			case words[0] == program:
+			case words[0] == "pillion-server":
 				if code := Main(append(words[1:], "--data", folder)); code != 0 {
 					t.Errorf("%s: exit code %d", line, code)
 				}

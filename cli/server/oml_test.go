@@ -21,18 +21,14 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"pillion.dev/archive"
+	"pillion.dev/cli/commandtest"
 	"pillion.dev/omsp"
 	"pillion.dev/omsp/client"
 	"pillion.dev/server"
 )
 
 // TestMain runs the program itself in a process that a test starts as such.
-func TestMain(m *testing.M) {
-	if os.Getenv("PILLION_TEST_MAIN") != "" {
-		os.Exit(Main(os.Args[1:]))
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { commandtest.Main(m, Main) }
 
 // process is a server in a separate process.
 type process struct {
@@ -43,21 +39,11 @@ type process struct {
 	command *exec.Cmd
 }
 
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
-}
-
 // begin starts it and waits until it serves.
 func (p *process) begin() {
 	p.t.Helper()
 	p.command = exec.Command(os.Args[0], append([]string{"run", "--data", p.folder, "--http", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0", "--oml", p.oml}, p.options...)...)
-	p.command.Env = append(os.Environ(), "PILLION_TEST_MAIN=1")
+	p.command.Env = append(os.Environ(), commandtest.Environment)
 	var said strings.Builder
 	p.command.Stderr = &said
 	out, err := p.command.StdoutPipe()
@@ -87,7 +73,7 @@ func (p *process) end(signal os.Signal) {
 
 func serverProcess(t *testing.T, options ...string) *process {
 	t.Helper()
-	p := &process{t: t, folder: filepath.Join(t.TempDir(), "server"), oml: freeAddress(t), options: options}
+	p := &process{t: t, folder: filepath.Join(t.TempDir(), "server"), oml: commandtest.FreeAddress(t), options: options}
 	p.begin()
 	t.Cleanup(func() { p.command.Process.Kill(); p.command.Wait() })
 	return p
@@ -274,7 +260,7 @@ func TestRemoteClientsNeedTokenAndTLS(t *testing.T) {
 	if err := os.WriteFile(secret, []byte("s3cret\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, port, _ := net.SplitHostPort(freeAddress(t))
+	_, port, _ := net.SplitHostPort(commandtest.FreeAddress(t))
 	p := serverProcess(t, "--oml", "0.0.0.0:"+port, "--oml-tls", "--oml-token-file", secret)
 	pem, err := os.ReadFile(filepath.Join(p.folder, "ca.crt"))
 	if err != nil {

@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"pillion.dev/cli/commandtest"
 )
 
 // python runs a program with the modules in a folder.
@@ -135,7 +137,7 @@ func TestPythonAnalysis(t *testing.T) {
 	if _, err := os.Stat(analysisPython); err != nil {
 		t.Skip("no Python with the packages of the analysis: run .ci/install test")
 	}
-	address := freeAddress(t)
+	address := commandtest.FreeAddress(t)
 	p := serverProcess(t, "--http", address)
 	modules, err := filepath.Abs("../../python")
 	if err != nil {

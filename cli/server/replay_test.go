@@ -2,16 +2,13 @@ package server
 
 import (
 	"bytes"
-	"context"
 	"errors"
-	"log/slog"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -20,6 +17,7 @@ import (
 	"pillion.dev/agent/identity"
 	"pillion.dev/archive"
 	"pillion.dev/bus"
+	"pillion.dev/cli/commandtest"
 	"pillion.dev/measure"
 	"pillion.dev/server"
 )
@@ -27,25 +25,7 @@ import (
 // serving runs the whole server on a folder until stop is called.
 func serving(t *testing.T, folder string) (w server.Welcome, stop func()) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	ready, ended := make(chan server.Welcome, 1), make(chan error, 1)
-	config := server.Config{Folder: folder, HTTP: "127.0.0.1:0", NATSListen: "127.0.0.1:0"}
-	go func() {
-		ended <- server.Run(ctx, config, fstest.MapFS{"index.html": {}}, slog.New(slog.DiscardHandler), func(w server.Welcome) { ready <- w })
-	}()
-	stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("server: %v", err)
-		}
-	})
-	t.Cleanup(stop)
-	select {
-	case w = <-ready:
-	case <-time.After(time.Minute):
-		t.Fatal("the server is not ready")
-	}
-	return w, stop
+	return commandtest.Serve(t, server.Config{Folder: folder})
 }
 
 // join enrols a host.

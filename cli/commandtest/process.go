@@ -1,0 +1,74 @@
+// Package commandtest is what the tests of the programs' command lines have in common: running
+// the program itself, a server to talk to, and comparing documents with the code.
+package commandtest
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"pillion.dev/server"
+)
+
+// asProgram is set in the environment of a process that a test starts as the program.
+const asProgram = "PILLION_TEST_MAIN"
+
+// Environment makes a process with the test's own executable run the program.
+const Environment = asProgram + "=1"
+
+// Main is the TestMain of a package with a program.
+func Main(m *testing.M, program func(arguments []string) int) {
+	if os.Getenv(asProgram) != "" {
+		os.Exit(program(os.Args[1:]))
+	}
+	os.Exit(m.Run())
+}
+
+// FreeAddress returns an unused port of this machine.
+func FreeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+// Serve runs a whole server in this process until stop is called or the test ends. Addresses
+// that the configuration does not have are free ones on loopback.
+func Serve(t *testing.T, config server.Config) (w server.Welcome, stop func()) {
+	t.Helper()
+	for _, address := range []*string{&config.HTTP, &config.NATSListen} {
+		if *address == "" {
+			*address = "127.0.0.1:0"
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ready, ended := make(chan server.Welcome, 1), make(chan error, 1)
+	go func() {
+		ended <- server.Run(ctx, config, fstest.MapFS{"index.html": {}}, slog.New(slog.DiscardHandler), func(w server.Welcome) { ready <- w })
+	}()
+	select {
+	case w = <-ready:
+	case err := <-ended:
+		cancel()
+		t.Fatalf("start server: %v", err)
+	case <-time.After(time.Minute):
+		cancel()
+		t.Fatal("the server is not ready after a minute")
+	}
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("server: %v", err)
+		}
+	})
+	t.Cleanup(stop)
+	return w, stop
+}
