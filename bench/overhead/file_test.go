@@ -1,54 +1,18 @@
 package main
 
 import (
-	"os/exec"
-	"path/filepath"
-	"strings"
 	"testing"
 
-	"pillion.dev/experiment"
+	"pillion.dev/bench/result/calls"
 )
 
 // Every cell of the experiments that call this program is a call that it accepts.
 func TestExperimentsCallWithKnownArguments(t *testing.T) {
-	calls := 0
-	for _, pattern := range []string{"../*.yaml", "../paper/s[12]/*.yaml"} {
-		files, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, file := range files {
-			s, _, err := experiment.Read(file)
-			if err != nil {
-				t.Error(err)
-				continue
-			}
-			if !strings.HasPrefix(s.Run.Command, "bin/overhead ") {
-				continue
-			}
-			for _, c := range s.Cells() {
-				command, err := s.Values(c, experiment.Turn{}).Replace(s.Run.Command)
-				if err != nil {
-					t.Fatal(err)
-				}
-				arguments, err := shellWords(strings.TrimPrefix(command, "bin/overhead "))
-				if err == nil {
-					_, _, err = parseFlags(arguments)
-				}
-				if err != nil {
-					t.Errorf("%s: %s: %v", file, command, err)
-				}
-				calls++
-			}
-		}
+	read := func(words []string) error {
+		_, _, err := parseFlags(words)
+		return err
 	}
-	if calls < 200 {
-		t.Errorf("only %d calls in the experiments", calls)
+	if n := calls.Parse(t, "bin/overhead", read, "../*.yaml", "../paper/s[12]/*.yaml"); n < 400 {
+		t.Errorf("only %d calls in the experiments", n)
 	}
-}
-
-// shellWords splits a command line as a shell does.
-func shellWords(line string) ([]string, error) {
-	output, err := exec.Command("sh", "-c", `printf '%s\n' `+line).Output()
-	return strings.Split(strings.TrimSuffix(string(output), "\n"), "\n"), err
 }

@@ -70,9 +70,7 @@ func accountCommand(f *flag.FlagSet) func(ctx context.Context) (result.Result, e
 		if err != nil {
 			return nil, err
 		}
-		ctx, cancel := context.WithTimeout(ctx, patience)
-		defer cancel()
-		if err := profile.Settle(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		if err := settle(ctx, profile); err != nil {
 			return nil, err
 		}
 		s, err := profile.Snapshot()

@@ -40,9 +40,7 @@ func delays(ctx context.Context, c *condition) (r result.Result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	settling, stop := context.WithTimeout(ctx, patience)
-	defer stop()
-	if err := profile.Settle(settling); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+	if err := settle(ctx, profile); err != nil {
 		return nil, err
 	}
 	end, err := profile.Snapshot()

@@ -173,9 +173,7 @@ func (h *hop) send(ctx context.Context, l *lab.Lab, header *frame.Header) error 
 
 // transits are t4 - t1 by the number of the packet, of those that arrived at the far host.
 func (h *hop) transits(ctx context.Context, profile *router.Router) (map[int]int64, error) {
-	settling, stop := context.WithTimeout(ctx, patience)
-	defer stop()
-	if err := profile.Settle(settling); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+	if err := settle(ctx, profile); err != nil {
 		return nil, err
 	}
 	time.Sleep(h.gap + 100*time.Millisecond) // more than a packet is on the second link

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -190,6 +191,16 @@ func (t *testbed) profile(o router.Options) (*router.Router, error) {
 	defer handle.Close()
 	o.Netns = int(handle)
 	return router.Open(o)
+}
+
+// settle waits until no packet is on its way, or patience ends.
+func settle(ctx context.Context, profile *router.Router) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err := profile.Settle(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return nil
 }
 
 func run(namespace, name string, arguments ...string) error {

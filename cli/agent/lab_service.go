@@ -7,19 +7,30 @@ import (
 	"pillion.dev/lab"
 )
 
-type labStopCmd struct {
+// servicesOf is embedded by commands for the programs of a host.
+type servicesOf struct {
 	whichLab
 	Host string `arg:"" help:"The host."`
-	Kill bool   `help:"Send SIGKILL, like a crash."`
+}
+
+// open returns the lab, and the names of the host's programs in the order in which they start.
+func (s servicesOf) open() (*lab.Lab, []string, error) {
+	up, err := lab.Open(s.Lab)
+	if err != nil {
+		return nil, nil, err
+	}
+	names, err := up.ServicesOn(s.Host)
+	return up, names, err
+}
+
+type labStopCmd struct {
+	servicesOf
+	Kill bool `help:"Send SIGKILL, like a crash."`
 }
 
 // Run stops the programs on the host: the agent before the server.
 func (c *labStopCmd) Run() error {
-	up, err := lab.Open(c.Lab)
-	if err != nil {
-		return err
-	}
-	names, err := up.ServicesOn(c.Host)
+	up, names, err := c.open()
 	if err != nil {
 		return err
 	}
@@ -35,19 +46,12 @@ func (c *labStopCmd) Run() error {
 	return nil
 }
 
-type labStartCmd struct {
-	whichLab
-	Host string `arg:"" help:"The host."`
-}
+type labStartCmd struct{ servicesOf }
 
 // Run starts the programs on the host again. It waits until a server is ready, but not
 // for an agent.
 func (c *labStartCmd) Run(ctx context.Context) error {
-	up, err := lab.Open(c.Lab)
-	if err != nil {
-		return err
-	}
-	names, err := up.ServicesOn(c.Host)
+	up, names, err := c.open()
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package calls
 
 import (
 	"flag"
+	"fmt"
 	"io"
 	"os/exec"
 	"path/filepath"
@@ -17,7 +18,13 @@ import (
 // those of the patterns whose command begins with the path of the program.
 func Check(t *testing.T, program string, commands map[string]result.Command, patterns ...string) {
 	t.Helper()
-	calls := 0
+	Parse(t, program, func(words []string) error { return parse(commands, words) }, patterns...)
+}
+
+// Parse is Check of a program without subcommands, which reads its arguments by itself. It returns
+// the number of calls.
+func Parse(t *testing.T, program string, read func(words []string) error, patterns ...string) (calls int) {
+	t.Helper()
 	for _, pattern := range patterns {
 		files, err := filepath.Glob(pattern)
 		if err != nil {
@@ -37,8 +44,15 @@ func Check(t *testing.T, program string, commands map[string]result.Command, pat
 				if err != nil {
 					t.Fatal(err)
 				}
+				line := strings.TrimPrefix(command, program)
 				for _, quick := range []string{"", "QUICK=1; "} {
-					check(t, file, quick, strings.TrimPrefix(command, program), commands)
+					words, err := split(quick, line)
+					if err == nil {
+						err = read(words)
+					}
+					if err != nil {
+						t.Errorf("%s: %s%s: %v", file, quick, line, err)
+					}
 					calls++
 				}
 			}
@@ -47,23 +61,27 @@ func Check(t *testing.T, program string, commands map[string]result.Command, pat
 	if calls == 0 {
 		t.Errorf("no experiment in %v calls %s", patterns, program)
 	}
+	return calls
 }
 
-func check(t *testing.T, file, quick, line string, commands map[string]result.Command) {
-	t.Helper()
-	output, err := exec.Command("sh", "-c", quick+`printf '%s\n' `+line).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	words := strings.Split(strings.TrimSuffix(string(output), "\n"), "\n")
+// split returns the words of a command line as the shell reads it after an assignment.
+func split(assignment, line string) ([]string, error) {
+	output, err := exec.Command("sh", "-c", assignment+`printf '%s\n' `+line).Output()
+	return strings.Split(strings.TrimSuffix(string(output), "\n"), "\n"), err
+}
+
+func parse(commands map[string]result.Command, words []string) error {
 	if commands[words[0]] == nil {
-		t.Errorf("%s: no subcommand %s", file, words[0])
-		return
+		return fmt.Errorf("no subcommand %s", words[0])
 	}
 	f := flag.NewFlagSet(words[0], flag.ContinueOnError)
 	f.SetOutput(io.Discard)
 	commands[words[0]](f)
-	if err := f.Parse(words[1:]); err != nil || f.NArg() > 0 {
-		t.Errorf("%s: %s: %v, rest %q", file, line, err, f.Args())
+	if err := f.Parse(words[1:]); err != nil {
+		return err
 	}
+	if f.NArg() > 0 {
+		return fmt.Errorf("unexpected arguments %q", f.Args())
+	}
+	return nil
 }
