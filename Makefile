@@ -33,6 +33,8 @@ KEEP ?=
 # A long test is called TestLong... and lives in a file ..._long_test.go, which begins
 # with "//go:build long": elsewhere it does not exist, so it is never skipped.
 LONGPACKAGES = $(shell find . -name node_modules -prune -o -name '*_long_test.go' -printf '%h\n' | sort -u)
+# Of these, the ones that take minutes of computing and measure nothing: two at a time.
+BUSYPACKAGES = ./lab/machine . ./bench/campaign
 
 .PHONY: help
 help: ## list the targets
@@ -111,7 +113,10 @@ test-long: install-test build ## run the long tests, which take minutes or requi
 
 .PHONY: test-long-go
 test-long-go: ## run the long Go tests
-	go test -count=1 -p=1 -timeout=$(TESTTIME) -tags=long -run='^TestLong' $(LONGPACKAGES)
+	status=0; \
+	go test -count=1 -p=2 -timeout=$(TESTTIME) -tags=long -run='^TestLong' $(BUSYPACKAGES) || status=1; \
+	go test -count=1 -p=1 -timeout=$(TESTTIME) -tags=long -run='^TestLong' $(filter-out $(BUSYPACKAGES),$(LONGPACKAGES)) || status=1; \
+	exit $$status
 
 .PHONY: test-long-page
 test-long-page: ## run the long test of the page
