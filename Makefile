@@ -231,7 +231,7 @@ bench-service: install build ## measure ingest, 500 agents, and a query over 100
 	go run ./bench/query
 
 .PHONY: bench-page
-bench-page: install build ## measure the page's charts in Chromium, 3 and 200 lines, live (15 minutes; QUICK=1: 2 minutes)
+bench-page: install build ## measure the page's charts in Chromium, 3 to 200 lines, live (20 minutes; QUICK=1: 2 minutes)
 	@.ci/install test
 	@.ci/packages
 	node bench/page/bundle.mjs bin/bench/page

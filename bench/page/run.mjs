@@ -2,7 +2,7 @@
 // object: how long until the first drawing, and the script time of each update. Script time
 // is from the browser's own trace and includes drawing commands.
 //
-//   node bench/page/run.mjs [--lines 200] [--points 3600] [--band] [--updates 40] [--pace 250] [--page bin/bench/page]
+//   node bench/page/run.mjs [--lines 200] [--points 3600] [--band] [--updates 40] [--changes 6] [--warmup 5] [--pace 250] [--page bin/bench/page]
 //
 // bundle.mjs makes the page.
 import { readFileSync } from "node:fs";
@@ -22,6 +22,8 @@ const { values: flags } = parseArgs({
     points: { type: "string", default: "3600" },
     band: { type: "boolean", default: false },
     updates: { type: "string", default: "40" },
+    changes: { type: "string", default: "6" }, // of the value axis
+    warmup: { type: "string", default: "5" }, // the first updates include compilation
     pace: { type: "string", default: "250" },
     page: { type: "string", default: "bin/bench/page" },
   },
@@ -34,7 +36,9 @@ const number = (name) => {
 const load = { lines: number("lines"), points: number("points"), band: flags.band };
 const updates = number("updates");
 const pace = number("pace"); // ms from update to update
-const peaks = Array.from({ length: 6 }, (_, i) => 40e6 * 1.5 ** i);
+const warmup = number("warmup");
+// each peak is 1.5 times as high as the last: the axis changes, and everything is repainted
+const peaks = Array.from({ length: number("changes") }, (_, i) => 40e6 * 1.5 ** i);
 
 const server = await serve(flags.page);
 const browser = await chromium.launch({
@@ -69,10 +73,8 @@ async function measure(port) {
   await page.goto(`http://127.0.0.1:${port}/series.html`);
   await page.evaluate((l) => window.bench.prepare(l), load);
   const first = await page.evaluate(() => window.bench.first());
-  // the first updates include compilation
-  for (let i = 0; i < 5; i++) await page.evaluate(() => (window.bench.step(), window.bench.painted()));
+  for (let i = 0; i < warmup; i++) await page.evaluate(() => (window.bench.step(), window.bench.painted()));
   const live = await traced(page, Array(updates).fill(0));
-  // each peak is 1.5 times as high as the last: the axis changes, and everything is repainted
   const axis = await traced(page, peaks);
   const cdp = await page.context().newCDPSession(page);
   await cdp.send("HeapProfiler.collectGarbage");
@@ -107,7 +109,7 @@ async function traced(page, peaks) {
   const done = new Promise((resolve) => cdp.once("Tracing.tracingComplete", resolve));
   await cdp.send("Tracing.end");
   await done;
-  const seen = perUpdate(events, pace);
+  const seen = perUpdate(events);
   if (seen.length !== peaks.length) throw new Error(`the browser's trace has ${seen.length} of ${peaks.length} updates`);
   return seen;
 }

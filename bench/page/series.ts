@@ -54,6 +54,7 @@ function first(): Promise<number> {
 
 /** Adds one second: each line gets one new value and loses the oldest, the range slides. A peak extends the axis of values. */
 function step(peak = 0): void {
+  performance.mark("bench-data");
   const t = (times[times.length - 1] ?? 0) + 1000;
   times = slid(times, t);
   values = values.map((v, k) => slid(v, k === 0 && peak > 0 ? peak : value(k, t)));

@@ -5,40 +5,37 @@ const script = new Set(["FunctionCall", "EvaluateScript", "RunMicrotasks", "Fire
 const tasks = new Set(["RunTask", "ThreadControllerImpl::RunTask"]);
 
 /**
- * Script and whole tasks of the main thread, ms, from the mark of each update to a time later (the
- * next update, at most 200 ms): all frames of an update count as one. script and task are by the
- * clock, cpu is the processor time of the script, longest that of its longest task.
+ * Script and whole tasks of the main thread, ms, from the mark "bench-step" of each update until
+ * "bench-data", where the data of the next one are made: all frames of an update count as one. script
+ * and task are by the clock, cpu is the processor time of the script, longest that of its longest task.
  */
-export function perUpdate(events, pace) {
-  const marks = events.filter((e) => e.name === "bench-step" && e.cat.includes("user_timing"));
-  const mine = events.filter((e) => e.tid === marks[0]?.tid && e.pid === marks[0]?.pid && e.ph === "X" && e.dur > 0);
-  const window = Math.min(200, pace) * 1000;
-  return marks.map(({ ts }) => {
-    const inside = mine.filter((e) => e.ts + e.dur > ts && e.ts < ts + window);
+export function perUpdate(events) {
+  const marks = (name) => events.filter((e) => e.name === name && e.cat.includes("user_timing"));
+  const steps = marks("bench-step");
+  const ends = marks("bench-data").map((e) => e.ts);
+  const mine = events.filter((e) => e.tid === steps[0]?.tid && e.pid === steps[0]?.pid && e.ph === "X" && e.dur > 0);
+  return steps.map(({ ts: from }) => {
+    const until = Math.min(...ends.filter((ts) => ts > from));
+    const inside = mine.filter((e) => e.ts + e.dur > from && e.ts < until);
     const scripts = inside.filter((e) => script.has(e.name));
     return {
-      script: covered(scripts, ts), cpu: processor(scripts, ts), task: covered(inside.filter((e) => tasks.has(e.name)), ts),
-      longest: Math.max(0, ...scripts.map((e) => processor([e], ts))),
+      script: sum(scripts, from, until, clock), cpu: sum(scripts, from, until, processor),
+      task: sum(inside.filter((e) => tasks.has(e.name)), from, until, clock),
+      longest: Math.max(0, ...scripts.map((e) => sum([e], from, until, processor))),
     };
   });
 }
 
-/** Processor time of events from a time on, ms; that of other programs is excluded. */
-function processor(events, from) {
-  return sum(events, from, (e, part) => (e.tdur ?? e.dur) * (part / e.dur));
-}
+// Time of a part of an event; processor time excludes other programs.
+const clock = (_, part) => part;
+const processor = (e, part) => (e.tdur ?? e.dur) * (part / e.dur);
 
-/** Time covered by events from a time on, ms. */
-function covered(events, from) {
-  return sum(events, from, (_, part) => part);
-}
-
-// Adds up what of each event is behind the ones before it.
-function sum(events, from, weight) {
+// Adds up what of each event is in a time and behind the events before it; ms.
+function sum(events, from, until, weight) {
   let total = 0;
   let end = from;
   for (const e of [...events].sort((a, b) => a.ts - b.ts)) {
-    const stop = e.ts + e.dur;
+    const stop = Math.min(e.ts + e.dur, until);
     if (stop <= end) continue; // nested
     total += weight(e, stop - Math.max(e.ts, end));
     end = stop;

@@ -4,28 +4,28 @@ import { test } from "node:test";
 import { perUpdate, spread } from "./trace.mjs";
 
 const main = { pid: 1, tid: 2 };
-const mark = (ts) => ({ ...main, name: "bench-step", cat: "blink.user_timing", ph: "R", ts });
+const mark = (name, ts) => ({ ...main, name, cat: "blink.user_timing", ph: "R", ts });
 const event = (name, ts, dur, more = {}) => ({ ...main, name, cat: "devtools.timeline", ph: "X", ts, dur, ...more });
 
 test("nested and overlapping events count once, other threads and times do not", () => {
   const [first, second, ...rest] = perUpdate([
-    mark(1_000_000), mark(1_250_000),
+    mark("bench-data", 990_000), mark("bench-step", 1_000_000), mark("bench-data", 1_240_000), mark("bench-step", 1_250_000),
     event("RunTask", 995_000, 10_000), // half of it before the mark
     event("FunctionCall", 1_001_000, 4_000, { tdur: 3_000 }),
     event("RunMicrotasks", 1_002_000, 1_000, { tdur: 900 }), // nested
     event("FunctionCall", 1_004_000, 2_000, { tdur: 2_000 }), // half of it overlaps
     event("Layout", 1_008_000, 5_000), // no script
     event("FunctionCall", 1_010_000, 5_000, { tid: 3 }),
-    event("FunctionCall", 1_230_000, 5_000), // later than 200 ms after the mark
+    event("TimerFire", 1_239_000, 12_000, { tdur: 6_000 }), // makes the next data after 1 ms
     event("TimerFire", 1_260_000, 7_000), // without a processor time
-  ], 250);
+  ]);
   assert.deepEqual(rest, []);
-  assert.deepEqual(first, { script: 5, cpu: 4, task: 5, longest: 3 });
-  assert.deepEqual(second, { script: 7, cpu: 7, task: 0, longest: 7 });
+  assert.deepEqual(first, { script: 6, cpu: 4.5, task: 5, longest: 3 });
+  assert.deepEqual(second, { script: 8, cpu: 7.5, task: 0, longest: 7 });
 });
 
 test("without marks there are no updates", () => {
-  assert.deepEqual(perUpdate([event("FunctionCall", 1, 2)], 250), []);
+  assert.deepEqual(perUpdate([event("FunctionCall", 1, 2)]), []);
 });
 
 test("spread", () => {
