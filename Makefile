@@ -25,7 +25,6 @@ FUZZTIME ?= 60s
 TESTTIME ?= 20m
 TIMES ?= 5
 REV ?= HEAD
-BENCHFLAGS ?=
 EXPERIMENT ?= overhead
 RESULTS ?= bin/results
 KEEP ?=
