@@ -6,12 +6,15 @@ import random
 import tempfile
 import unittest
 
+import numpy as np
+import pandas as pd
 import yaml
 
 import pillion
+from pillion.analysis import figures
 from pillion.analysis.simulate import simulate
-from pillion.report import paper
-from pillion.report.document import Table, Text
+from pillion.report import paper, paper_figure
+from pillion.report.document import Figure, Table, Text
 
 PAPERS = os.path.join(os.path.dirname(__file__), "..", "experiment", "paper")
 
@@ -68,11 +71,69 @@ class Paper(unittest.TestCase):
             x = pillion.experiment(folder + "/r")
             beside, others = paper.sections(x, "pezaros-2011", folder + "/papers")
         table = beside.parts[0]
-        self.assertEqual(table.columns, ["instrumentation", "size", "rate, Mb/s (paper)", "rate (ours)"])
-        self.assertEqual(table.rows, [["native", "56", "181", "181"], ["delay", "56", "154", "153.8"], ["delay", "1400", "922", "not measured"]])
+        self.assertEqual(table.columns, ["instrumentation", "size", "rate, Mb/s (paper)", "rate (ours, 95 %)"])
+        self.assertEqual(table.rows, [["native", "56", "181", "181"], ["delay", "56", "154", "153.8 [153.8, 153.9]"], ["delay", "1400", "922", "not measured"]])
         self.assertEqual(beside.parts[-1], Text("Erratum in Table I, the text: printed 19.96 %, evidently 16.96 %; the table prints that."))
         self.assertIsInstance(others.parts[0], Table)
         self.assertEqual(others.parts[0].rows, [["Table II", "Throughput", "needs oprofile"]])
+
+    def plotted(self, plots, **design):
+        """The parts beside a paper with these plots, of an experiment with a size as a number."""
+        with tempfile.TemporaryDirectory() as folder:
+            os.makedirs(folder + "/papers/pezaros-2011")
+            with open(folder + "/papers/pezaros-2011/1.yaml", "wb") as file:
+                file.write(changed(item="Figure 1", plots=plots))
+            simulate(folder + "/r", {"mark": ["none", "delay"], "size": [1400, 56, 512]}, name="s1", blocks=4, noise=0.01, **design)
+            x = pillion.experiment(folder + "/r")
+            return x, paper.sections(x, "pezaros-2011", folder + "/papers")[0].parts
+
+    def test_a_figure_beside(self):
+        plot = {"experiment": "s1", "x": "size", "line": "mark", "scale": 0.1, "xlabel": "packet size (bytes)", "ylabel": "rate (Mb/s)",
+                "published": [{"label": "native", "line": "none", "points": [[56, 181], [1400, 300]]}]}  # fmt: skip
+        x, parts = self.plotted([plot, {"experiment": "other", "x": "size"}])
+        self.assertIsInstance(parts[0], Figure)
+        self.assertEqual(parts[0].title, "Figure 1, ours")
+        for text in ("native (paper)", "packet size (bytes)", "rate (Mb/s)", ">1400<"):
+            self.assertIn(text, parts[0].svg)
+        self.assertEqual(sum(isinstance(part, Figure) for part in parts), 1, "only plots of this experiment")
+        axes = paper_figure.draw(x, plot).axes[0]
+        means = x.means().set_index(["mark", "size"])["mean"]
+        for bars, mark in zip(axes.containers, ("none", "delay")):
+            np.testing.assert_allclose(bars[0].get_ydata(), [0.1 * means[mark, size] for size in ("56", "512", "1400")])
+        published = next(line for line in axes.lines if line.get_label() == "native (paper)")
+        self.assertEqual((list(published.get_xdata()), list(published.get_ydata())), ([56, 1400], [181, 300]))
+        self.assertEqual(published.get_markerfacecolor(), "none")
+        self.assertNotEqual(published.get_linestyle(), "-")
+
+    def test_each_kind_of_figure(self):
+        for plot in ({"kind": "effects", "x": "size", "line": "mark", "log": True}, {"kind": "coefficients"}, {"kind": "residuals"},
+                     {"x": "size", "panel": "mark", "measure": {"a": "rate"}}, {"x": "size", "x_measure": "rate", "line": "mark"},
+                     {"x": "mark", "where": "size=56"}):  # fmt: skip
+            with self.subTest(plot):
+                self.assertIsInstance(self.plotted([{"experiment": "s1", **plot}])[1][0], Figure)
+        for plot, words in (({"x": "speed"}, "no factor 'speed'"), ({"kind": "histograms", "measure": "input"}, "no histogram")):
+            with self.subTest(plot):
+                part = self.plotted([{"experiment": "s1", **plot}])[1][0]
+                self.assertIsInstance(part, Text)
+                self.assertIn(words, part.text)
+
+    def test_plots_that_are_refused(self):
+        for plot, words in [
+            ([], "no object"), ({}, "names no experiment"), ({"experiment": "s1"}, "no x"), ({"experiment": "s1", "kind": "pie"}, "there are means"),
+            ({"experiment": "s1", "x": "size", "colour": 1}, "unknown key 'colour'"), ({"experiment": "s1", "x": "size", "scale": "2"}, "no number"),
+            ({"experiment": "s1", "x": "size", "published": [{"label": "a"}]}, "not {label"), ({"experiment": "s1", "x": "size", "published": 7}, "no list"),
+            ({"experiment": "s1", "x": "size", "published": [{"label": "a", "points": [[1]]}]}, r"not \[x, y\]"),
+            ({"experiment": "s1", "x": "size", "measure": {}}, "neither a name"), ({"experiment": "s1", "x": "size", "log": 1}, "neither true"),
+        ]:  # fmt: skip
+            with self.subTest(plot), self.assertRaisesRegex(paper.PaperError, words):
+                paper.parse_table(changed(plots=[plot]))
+
+    def test_histograms_tell_what_lies_beyond(self):
+        figure, axes = figures.blank()
+        table = pd.DataFrame({"at": [0.0, 1.0, 2.0, 1000.0], "width": [1.0, 1.0, 2.0, 64.0], "packets": [500.0, 400.0, 95.0, 5.0]})
+        paper_figure._frequencies(axes, table, 0)
+        np.testing.assert_allclose([bar.get_height() for bar in axes.patches], [0.5, 0.4, 0.0475])
+        self.assertEqual(axes.texts[0].get_text(), "0.5 % beyond")
 
     def test_an_analysis_that_fails_is_told(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -87,7 +87,7 @@ def limits(estimates, lows, highs, reference=None, is_log=False):
     return back(max(floor, np.nanmin(low) - room)), back(min(ceiling, np.nanmax(high) + room))
 
 
-def _places(axes, names, numbers, place_label):
+def places_of(axes, names, numbers, place_label):
     """Places of levels on the horizontal axis: of numbers to scale, else side by side."""
     if numbers is None:
         axes.set_xticks(range(len(names)), [str(name) for name in names])
@@ -416,14 +416,18 @@ def heat_map(values, rows, columns, label="", row_label="", column_label="", mid
     return figure
 
 
-def draw_series(axes, lines, at, first=0, is_category=False):
-    """Means with intervals at places, a colour, marker and dash for each line. Empty places are left out."""
+def draw_series(axes, lines, at, first=0, is_category=False, of=None):
+    """Means with intervals at places, a colour, marker and dash for each line. Empty places are left out.
+
+    Where all lines are not drawn in one call, first is the number of the first one and of their number.
+    """
+    of = of or len(lines)
     for i, (name, (means, lows, highs)) in enumerate(lines.items(), first):
         means, lows, highs = (np.asarray(v, dtype=float) for v in (means, lows, highs))
         there = np.isfinite(means)
         reach = np.nan_to_num(np.vstack([means - lows, highs - means]))
         # Beside each other, so that intervals do not cover each other.
-        shift = (i - first - (len(lines) - 1) / 2) * min(0.011, 0.05 / len(lines))
+        shift = (i - (of - 1) / 2) * min(0.011, 0.05 / of)
         if is_category:
             places = np.asarray(at) + shift * 11
         elif axes.get_xscale() == "log":
@@ -452,7 +456,7 @@ def panels(panels, places, label="", place_label="", title=None, numbers=None):
     for axes in all_axes.flat[len(panels) :]:
         axes.set_visible(False)
     for axes, (panel, lines) in zip(all_axes.flat, panels.items()):
-        at = _places(axes, places, numbers, place_label)
+        at = places_of(axes, places, numbers, place_label)
         draw_series(axes, {name: lines[name] for name in names if name in lines}, at, is_category=numbers is None)
         if panel:
             axes.set_title(panel, loc="left", fontsize=8.5)

@@ -8,7 +8,7 @@ from pillion.analysis import bins, effects, theme, verdicts
 from pillion.analysis.checks import p_short
 from pillion.analysis.numbers import column, fixed, interval, number
 from pillion.report import vector
-from pillion.report.document import Code, Figure, Report, Section, Table, Text, Verdict
+from pillion.report.document import Code, Figure, Report, Section, Table, Text, Verdict, reason
 
 # More runs that do not count are summed up only.
 EXCLUDED_ROWS = 100
@@ -31,7 +31,7 @@ class _Composer:
         try:
             drawn = draw()
         except (ValueError, KeyError) as error:
-            return Text("%s is not drawn: %s." % (title, str(error).strip("'\"").rstrip(".")), note=True)
+            return Text("%s is not drawn: %s." % (title, reason(error)), note=True)
         self.figures += 1
         svg = vector.draw(drawn, "f%d" % self.figures, title, description)
         return Figure(title, description, svg, caption)
@@ -81,8 +81,9 @@ class _Composer:
         what = {"log_ratio": "ratio of %s to that of %s in the same block" % (x.measure, base), "difference": "difference of %s from %s in the same block" % (x.measure, base),
                 "log": "geometric mean of %s" % x.measure, "value": "mean of %s" % x.measure}[x.design.response]  # fmt: skip
         better = x.design.measures[x.measure].better
-        parts.append(Text("An effect is the %s%s. Blocks are the sample; intervals are Student's t, and beside them BCa (bootstrap over blocks) from %d blocks.%s" % (
-            what, "; %s is better" % better if better else "", effects.BCA_BLOCKS, self._pilot())))  # fmt: skip
+        start = "An effect is the" if x.design.to else "Nothing is compared with a base: what is estimated is the"
+        parts.append(Text("%s %s%s. Blocks are the sample; intervals are Student's t, and beside them BCa (bootstrap over blocks) from %d blocks.%s" % (
+            start, what, "; %s is better" % better if better else "", effects.BCA_BLOCKS, self._pilot())))  # fmt: skip
         shown, told = [], []
         for name in dict.fromkeys([*x.design.to, *filter(None, [x.design.stop.get("effect")])]):
             if len(x.design.factors.get(name, ())) > 2 or len(x.design.crossed()) > 1:
@@ -92,7 +93,7 @@ class _Composer:
             if not table.rows:
                 parts.append(Text("No block holds both a cell and its base yet."))
                 break
-            table.caption = "Effect of %s, the mean over the other factors within each block" % term if term else "Effect of each cell"
+            table.caption = "Effect of %s, the mean over the other factors within each block" % term if term else "Effect of each cell" if x.design.to else "Estimate of each cell"
             if len(table.rows) > CELL_ROWS:
                 table.caption += ": the first %d of %d" % (CELL_ROWS, len(table.rows))
                 table.rows = table.rows[:CELL_ROWS]
@@ -105,7 +106,7 @@ class _Composer:
         term = None
         if len(x.design.cells) > EFFECT_ROWS and shown:
             term, caption = shown[0], "The effects of %s, means over the other factors: the table has the %d cells. %s" % (shown[0], len(x.design.cells), caption)
-        parts.append(self.figure("Effects with 95 % intervals", caption, lambda: x.plot.effects(term)))
+        parts.append(self.figure("%s with 95 %% intervals" % ("Effects" if x.design.to else "Estimates"), caption, lambda: x.plot.effects(term)))
         return Section("Effects", parts)
 
     def _pilot(self):
@@ -137,8 +138,11 @@ class _Composer:
             caption = "Means of %s with 95 %% intervals%s. Lines that are not parallel are an interaction." % (
                 measure, ", over the levels of %s" % " and ".join(over) if over else "")  # fmt: skip
             parts.append(self.figure("Interaction of %s" % " and ".join(n for n in (by, line, panel) if n), caption, lambda: plot.interaction()))
-            parts.append(self.figure("Effects by two factors", "A cell for each pair of levels, with the effect written in it; paler is closer to no effect.",
-                                     lambda: plot.heat_map()))  # fmt: skip
+            if x.design.to:
+                parts.append(self.figure("Effects by two factors", "A cell for each pair of levels, with the effect written in it; paler is closer to no effect.",
+                                         lambda: plot.heat_map()))  # fmt: skip
+            else:
+                parts.append(self.figure("Means by two factors", "A cell for each pair of levels, with the mean of %s written in it." % measure, lambda: plot.heat_map()))
         else:
             parts.append(self.figure("Means", "Means of %s with 95 %% intervals." % measure, lambda: plot.means()))
         values = effects.responses(x) if x.design.to else effects.runs_of(x).rename(columns={x.measure: "value"})
@@ -176,7 +180,7 @@ class _Composer:
         try:
             shares, anova = x.variation(), x.anova()
         except (ValueError, KeyError) as error:
-            return Section("Model", [Text("The model cannot be fitted: %s." % str(error).strip("'\""))])
+            return Section("Model", [Text("The model cannot be fitted: %s." % reason(error))])
         column = shares.columns[0] if hasattr(shares, "columns") else None
         share = shares[column] if column is not None else shares
         # Rounding errors of sums of squares are no variation.

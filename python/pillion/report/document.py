@@ -67,3 +67,8 @@ class Report:
     sections: list
     experiment: str = ""
     hash: str = ""
+
+
+def reason(error):
+    """An error's text as the end of a sentence; that of a KeyError is its name in quotes otherwise."""
+    return str(error.args[0] if isinstance(error, KeyError) and error.args else error).rstrip(".")

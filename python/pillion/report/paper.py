@@ -6,13 +6,18 @@ import io
 import os
 
 from pillion.analysis.checks import p_short
-from pillion.report.document import Section, Table, Text
+from pillion.analysis.numbers import column, is_none, number
+from pillion.report import paper_figure, vector
+from pillion.report.document import Figure, Section, Table, Text, reason
 
-PAPERS = ("pezaros-2011", "hamilton-2012", "angrisani", "mehani-2011", "li-2015")
+PAPERS = {
+    "pezaros-2011": "Pezaros et al. 2011", "hamilton-2012": "Hamilton and Pezaros 2012", "angrisani": "Angrisani et al.",
+    "mehani-2011": "Mehani et al. 2011", "li-2015": "Li et al. 2015",
+}  # fmt: skip
 ANALYSES = ("means", "effects", "variation", "anova", "permanova", "tukey")
 FILE_BYTES = 4 << 20
 
-_keys = {"paper", "item", "title", "source", "unit", "columns", "rows", "errata", "ours", "note"}
+_keys = {"paper", "item", "title", "source", "unit", "columns", "rows", "errata", "ours", "note", "plots"}
 _needed = ("paper", "item", "title", "source", "columns", "rows")
 _errata = ("where", "printed", "evident", "reason")
 _ours = {"experiment", "when", "analysis", "measure", "arguments", "keys", "columns", "scale", "note"}
@@ -79,7 +84,7 @@ def parse_table(text, rows_of=None, name=""):
     for key in _needed:
         if table.get(key) in (None, "", []):
             raise PaperError("no %s" % key)
-    table = {"unit": "", "errata": [], "ours": [], "note": "", **{k: v for k, v in table.items() if v is not None}, "file": name}
+    table = {"unit": "", "errata": [], "ours": [], "note": "", "plots": [], **{k: v for k, v in table.items() if v is not None}, "file": name}
     columns = table["columns"]
     if not isinstance(columns, list) or not all(isinstance(c, str) and c for c in columns) or len(set(columns)) != len(columns):
         raise PaperError("columns are not different names: %r" % (columns,))
@@ -101,6 +106,10 @@ def parse_table(text, rows_of=None, name=""):
             raise PaperError("an erratum lacks one of %s: %r" % (", ".join(_errata), erratum))
     for ours in _list(table["ours"], "ours"):
         _check_ours(ours, columns)
+    for plot in _list(table["plots"], "plots"):
+        fault = paper_figure.fault(plot)
+        if fault:
+            raise PaperError(fault)
     if not table["ours"] and not table["note"]:
         raise PaperError("neither ours nor a note says which experiment repeats it, or why none does")
     return table
@@ -200,8 +209,32 @@ def matched(table, entry, result):
             found.append(None)
             continue
         scale = entry.get("scale") or {}
-        found.append({column: mine.iloc[0][name] * scale.get(column, 1) for column, name in entry["columns"].items()})
+        found.append({column: Ours(mine.iloc[0], name, scale.get(column, 1)) for column, name in entry["columns"].items()})
     return found
+
+
+class Ours:
+    """A value of ours in the published unit, with its interval where it is an estimate that has one."""
+
+    def __init__(self, row, name, scale=1):
+        self.value, self.low, self.high = row[name] * scale, float("nan"), float("nan")
+        if name in ("mean", "ratio", "difference", "percent") and {"low", "high"} <= set(row.index):
+            ends = [100 * (row[end] - 1) if name == "percent" else row[end] for end in ("low", "high")]
+            self.low, self.high = sorted(end * scale for end in ends)
+
+    def text(self, is_chance):
+        """As a cell of a table: an estimate without an interval says nothing."""
+        try:
+            value = float(self.value)
+        except (TypeError, ValueError):
+            return text_of(self.value)
+        if is_chance:
+            return p_short(value)
+        if is_none(self.low) or is_none(self.high):
+            return number(value)
+        write = column([value, self.low, self.high], [(self.high - self.low) / 2])
+        texts = [write(v) for v in (value, self.low, self.high)]
+        return texts[0] if len(set(texts)) == 1 else "%s [%s, %s]" % tuple(texts)
 
 
 def analysed(experiment, entry):
@@ -252,41 +285,35 @@ def _beside(experiment, table):
         for mine, found in zip(ours, matched(table, entry, result)):
             mine.update(found or {})
     # A chance is written as such: 1e-165 would claim to know it.
-    chances = {column for entry in entries for column, name in entry["columns"].items() if name in ("p", "p_permuted")}
+    chances = {c for entry in entries for c, name in entry["columns"].items() if name in ("p", "p_permuted")}
     heads = []
-    for column in columns:
-        unit = unit_of(table, column) if column in compared or not entries else ""
-        heads.append(column + (", %s" % unit if unit else "") + (" (paper)" if column in compared else ""))
-    heads += ["%s (ours)" % column for column in compared]
+    for name in columns:
+        unit = unit_of(table, name) if name in compared or not entries else ""
+        heads.append(name + (", %s" % unit if unit not in ("", "1", name) else "") + (" (paper)" if name in compared else ""))
+    heads += ["%s (ours%s)" % (name, ", 95 %" if any(name in mine and not is_none(mine[name].low) for mine in ours) else "") for name in compared]
     for row, mine in zip(rows, ours):
-        row += [_ours_text(mine[c], c in chances) if c in mine else "not measured" for c in compared]
+        row += [mine[c].text(c in chances) if c in mine else "not measured" for c in compared]
     numeric = {at[c] for c in compared} | set(range(len(columns), len(heads)))
     caption = "%s: %s (%s)" % (table["item"], table["title"], table["source"])
     return Table(caption, heads, rows, numeric), entries, failed
 
 
-def _ours_text(value, is_chance):
-    try:
-        value = float(value)
-    except (TypeError, ValueError):
-        return text_of(value)
-    return p_short(value) if is_chance else text_of(value)
-
-
 def sections(experiment, name, folder=None):
     """Sections with the tables of a paper, those that this experiment repeats first."""
     tables, parts = read_paper(name, folder), []
-    mine = [t for t in tables if any(e["experiment"] == experiment.design.name for e in t["ours"])]
+    mine = [t for t in tables if any(e["experiment"] == experiment.design.name for e in (*t["ours"], *t["plots"]))]
     others = [t for t in tables if t not in mine]
     for table in mine:
-        shown, entries, failed = _beside(experiment, table)
-        parts.append(shown)
-        parts += [Text(text, note=True) for text in failed]
-        parts += [Text(entry["note"], note=True) for entry in entries if entry.get("note")]
+        parts += _plotted(experiment, table, len(parts))
+        if any(e["experiment"] == experiment.design.name for e in table["ours"]):
+            shown, entries, failed = _beside(experiment, table)
+            parts.append(shown)
+            parts += [Text(text, note=True) for text in failed]
+            parts += [Text(entry["note"], note=True) for entry in entries if entry.get("note")]
         parts += _remarks(table)
     if not mine:
         parts.append(Text("No table of %s names the experiment %s." % (name, experiment.design.name)))
-    found = [Section("Beside %s" % name, parts)]
+    found = [Section("Beside %s" % PAPERS[name], parts)]
     if others:
         rest = []
         for table in others:
@@ -294,8 +321,31 @@ def sections(experiment, name, folder=None):
             remark = "repeated by %s" % where if where else table["note"]
             rest.append([table["item"], table["title"], remark])
         errata = [part for table in others for part in _remarks(table) if not (isinstance(part, Text) and part.text == table["note"])]
-        found.append(Section("Other tables of %s" % name, [Table("Published tables that this experiment does not repeat", ["table", "title", ""], rest), *errata]))
+        found.append(Section("Other tables of %s" % PAPERS[name], [Table("Published tables that this experiment does not repeat", ["table", "title", ""], rest), *errata]))
     return found
+
+
+def _plotted(experiment, table, first):
+    """The published figure drawn of our runs, a figure for each plot of this experiment; first makes names unique."""
+    parts = []
+    for plot in table["plots"]:
+        if plot["experiment"] != experiment.design.name:
+            continue
+        title = "%s, ours%s" % (table["item"], ": " + plot["title"] if plot.get("title") else "")
+        try:
+            drawn = paper_figure.draw(experiment, plot)
+        except (ValueError, KeyError) as error:
+            parts.append(Text("%s is not drawn: %s." % (title, reason(error)), note=True))
+            continue
+        words = "%s (%s). " % (table["title"], table["source"])
+        if plot.get("published"):
+            words += "Hollow and dashed is what the paper prints; ours have 95 % intervals."
+        elif plot.get("kind") == "histograms":
+            words += "The paper's plot has no numbers that can be read; ours is on its axes, all runs together."
+        else:
+            words += "The paper's plot has no numbers that can be read; ours is on its axes, with 95 % intervals." if plot.get("kind") != "residuals" else "Ours on the paper's axes."
+        parts.append(Figure(title, words, vector.draw(drawn, "p%d" % (first + len(parts)), title, words)))
+    return parts
 
 
 def _remarks(table):
