@@ -9,6 +9,7 @@ from scipy import stats as scipy_stats
 
 from pillion import stats
 from pillion.analysis import effects
+from pillion.analysis.numbers import number
 
 # Several tests are made of each experiment: at 5 % one would often fail by chance.
 LEVEL = 0.01
@@ -101,7 +102,8 @@ def _null(x):
     if x.design.is_log:
         finding = "The base against itself: ratio %.4f [%.4f, %.4f], %s, in %d blocks." % (
             np.exp(mean), np.exp(low), np.exp(high), p_text(p), len(values))  # fmt: skip
-        floor = "%.2g %%" % (100 * np.expm1((high - low) / 2))
+        half = (high - low) / 2
+        floor = "%.2g %%" % (100 * np.expm1(half)) if half < np.log(2) else "a factor of %s" % number(np.exp(half), 2)
     else:
         finding = "The base against itself: difference %.4g [%.4g, %.4g], %s, in %d blocks." % (mean, low, high, p_text(p), len(values))
         floor = "%.2g" % ((high - low) / 2)

@@ -1,6 +1,7 @@
 """Figures on plain data, without an experiment: groups are {label: values}."""
 
 import math
+import textwrap
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -109,6 +110,11 @@ def places_of(axes, names, numbers, place_label):
     axes.minorticks_off()
     axes.set_xlabel(place_label)
     return at
+
+
+def wrapped(label, inches):
+    """A label of a vertical axis in lines that the axis has room for."""
+    return textwrap.fill(label, max(16, int(inches * 12)), break_long_words=False)
 
 
 def legend(axes, count, title=None, **options):
@@ -264,7 +270,7 @@ def _rgb(text):
 
 def _categories(axes, names, label, place_label):
     axes.set_xticks(range(len(names)), names)
-    axes.set(xlabel=place_label, ylabel=label, xlim=(-0.6, len(names) - 0.4))
+    axes.set(xlabel=place_label, ylabel=wrapped(label, theme.HIGH - 0.6), xlim=(-0.6, len(names) - 0.4))
     axes.grid(visible=False, axis="x")
     _tilt(axes, names)
 
@@ -403,7 +409,7 @@ def heat_map(values, rows, columns, label="", row_label="", column_label="", mid
     axes.set(xlabel=column_label, ylabel=row_label, ylim=(len(rows) - 0.5, -0.5))
     axes.grid(visible=False)
     axes.spines[:].set_visible(False)
-    bar = figure.colorbar(image, ax=axes, label=label, shrink=0.9, pad=0.02, format=FuncFormatter(lambda v, _: "%.3g" % back(v)))
+    bar = figure.colorbar(image, ax=axes, label=wrapped(label, figure.get_figheight() - 0.6), shrink=0.9, pad=0.02, format=FuncFormatter(lambda v, _: "%.4g" % back(v)))
     bar.outline.set_visible(False)
     if is_ratio:  # at round ratios, not at round logarithms
         ends = np.exp([least, most])
@@ -465,7 +471,7 @@ def panels(panels, places, label="", place_label="", title=None, numbers=None):
             for line in axes.lines:
                 line.set_linestyle("none")
     for axes in all_axes[:, 0]:
-        axes.set_ylabel(label)
+        axes.set_ylabel(wrapped(label, figure.get_figheight() / rows - 0.6))
     drawn = [np.concatenate([np.asarray(line[k], dtype=float) for lines in panels.values() for line in lines.values()]) for k in range(3)]
     scaled_axis(all_axes[0, 0], "y", drawn[:1], False)
     ends = limits(*drawn, is_log=all_axes[0, 0].get_yscale() == "log")

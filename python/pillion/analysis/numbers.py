@@ -24,13 +24,16 @@ def fixed(value, decimals):
 
 
 def number(value, digits=4):
-    """A number with so many significant digits; nothing where there is none."""
+    """A number with so many significant digits, of millions with a prefix; nothing where there is none."""
     if is_none(value):
         return ""
     value = float(value)
     if value == 0:
         return "0"
     size = math.floor(math.log10(abs(value)))
+    for power, prefix in ((9, "G"), (6, "M")):
+        if power <= size < power + 4 and size >= digits + 2:
+            return "%s%s%s" % (number(value / 10**power, digits), GAP, prefix)
     if size >= 9 or size < -4:
         mantissa, exponent = ("%.*e" % (digits - 2, value)).split("e")
         return "%s × 10%s" % (mantissa, str(int(exponent)).translate(_raised))

@@ -30,9 +30,14 @@ class Plots:
         """A factor of which effects have several levels: of the base's own there may be one."""
         if name is not None:
             return self._factor(name)
-        left = {n: len(levels) - (n in x.design.to) for n, levels in x.design.factors.items() if len(levels) > 1}
+        left = {n: len(own) - (n in x.design.to) for n, own in x.design.factors.items() if len(own) > 1}
         several = [n for n, count in left.items() if count > 1] or list(left) or list(x.design.factors)
         return several[at] if at < len(several) else None
+
+    def is_matrix(self):
+        """Whether two factors have several levels to compare: of one a heat map shows no more than the effects do."""
+        x = self._x
+        return sum(len(own) - (name in x.design.to) > 1 for name, own in x.design.factors.items()) > 1
 
     def compared(self, by=None):
         """The factor whose levels the distributions compare."""

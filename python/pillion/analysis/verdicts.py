@@ -122,7 +122,7 @@ def precision(x, confidence=0.95):
         return "Too few blocks for an interval."
     if x.design.is_log:
         half = float((np.log(table["high"] / table["low"]) / 2).max())
-        reached = "±%.2g %%" % (100 * np.expm1(half)) if half < np.log(2) else "a factor of %s" % number(np.exp(half) if half < 700 else np.inf)
+        reached = "±%.2g %%" % (100 * np.expm1(half)) if half < np.log(2) else "a factor of %s" % number(np.exp(min(half, 300)), 2)
         wanted = "±%g %%" % (100 * (asked or 0))
         half = float(np.expm1(half))
     else:

@@ -138,10 +138,10 @@ class _Composer:
             caption = "Means of %s with 95 %% intervals%s. Lines that are not parallel are an interaction." % (
                 measure, ", over the levels of %s" % " and ".join(over) if over else "")  # fmt: skip
             parts.append(self.figure("Interaction of %s" % " and ".join(n for n in (by, line, panel) if n), caption, lambda: plot.interaction()))
-            if x.design.to:
+            if plot.is_matrix() and x.design.to:
                 parts.append(self.figure("Effects by two factors", "A cell for each pair of levels, with the effect written in it; paler is closer to no effect.",
                                          lambda: plot.heat_map()))  # fmt: skip
-            else:
+            elif plot.is_matrix():
                 parts.append(self.figure("Means by two factors", "A cell for each pair of levels, with the mean of %s written in it." % measure, lambda: plot.heat_map()))
         else:
             parts.append(self.figure("Means", "Means of %s with 95 %% intervals." % measure, lambda: plot.means()))

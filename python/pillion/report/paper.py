@@ -4,6 +4,7 @@ import csv
 import glob
 import io
 import os
+import re
 
 from pillion.analysis.checks import p_short
 from pillion.analysis.numbers import column, is_none, number
@@ -301,11 +302,12 @@ def _beside(experiment, table):
 def sections(experiment, name, folder=None):
     """Sections with the tables of a paper, those that this experiment repeats first."""
     tables, parts = read_paper(name, folder), []
-    mine = [t for t in tables if any(e["experiment"] == experiment.design.name for e in (*t["ours"], *t["plots"]))]
+    own = experiment.design.name
+    mine = [t for t in tables if any(e["experiment"] == own for e in (*t["ours"], *t["plots"])) or not t["ours"] and _names(t["note"], own)]
     others = [t for t in tables if t not in mine]
     for table in mine:
         parts += _plotted(experiment, table, len(parts))
-        if any(e["experiment"] == experiment.design.name for e in table["ours"]):
+        if not table["plots"] or any(e["experiment"] == own for e in table["ours"]):
             shown, entries, failed = _beside(experiment, table)
             parts.append(shown)
             parts += [Text(text, note=True) for text in failed]
@@ -323,6 +325,11 @@ def sections(experiment, name, folder=None):
         errata = [part for table in others for part in _remarks(table) if not (isinstance(part, Text) and part.text == table["note"])]
         found.append(Section("Other tables of %s" % PAPERS[name], [Table("Published tables that this experiment does not repeat", ["table", "title", ""], rest), *errata]))
     return found
+
+
+def _names(text, experiment):
+    """Whether a text names an experiment, and not one that begins with the same name."""
+    return re.search(r"(?<![\w-])%s(?![\w-])" % re.escape(experiment), text) is not None
 
 
 def _plotted(experiment, table, first):

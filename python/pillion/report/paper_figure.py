@@ -132,7 +132,7 @@ def _drawn(panels, plot, places, numbers):
             if one.get("panel", panel) == panel:
                 values.append(_published_line(axes, one, names, len(names) + k))
         axes.set_title(panel, loc="left", fontsize=8.5)
-    all_axes[0, 0].set_ylabel(plot.get("ylabel", ""))
+    all_axes[0, 0].set_ylabel(figures.wrapped(plot.get("ylabel", ""), theme.HIGH - 0.8))
     label = plot.get("xlabel") or plot["x"]
     if count > 1:
         figure.supxlabel(label, fontsize=9)
