@@ -52,13 +52,16 @@ static int64_t clock_cost(void)
 	return least;
 }
 
-static int64_t quantile(int64_t total, double part)
+/* quantile is interpolated within its nanosecond: otherwise most runs would have equal ones. */
+static double quantile(int64_t total, double part)
 {
-	int64_t seen = 0;
+	double seen = 0, wanted = (double)total * part;
 
-	for (int64_t i = 0; i <= MOST; i++)
-		if ((seen += counts[i]) >= (int64_t)((double)total * part))
-			return i;
+	for (int64_t i = 0; i <= MOST; i++) {
+		if (counts[i] > 0 && seen + counts[i] >= wanted)
+			return (double)i - 0.5 + (wanted - seen) / counts[i];
+		seen += counts[i];
+	}
 	return MOST;
 }
 
@@ -100,10 +103,10 @@ int main(int argc, const char **argv)
 	ended = now();
 	others = beside();
 	failed = omlc_close();
-	printf("{\"samples\": %lld, \"dropped\": %llu, \"seconds\": %.3f, \"clock_ns\": %lld, \"median_ns\": %lld, \"p99_ns\": %lld, "
-	       "\"p999_ns\": %lld, \"worst_ns\": %lld, \"worst_idle_ns\": %lld, \"beside_ns\": %.1f, \"close_seconds\": %.3f, \"close\": %d}\n",
+	printf("{\"samples\": %lld, \"dropped\": %llu, \"seconds\": %.3f, \"clock_ns\": %lld, \"median_ns\": %.2f, \"p99_ns\": %.2f, "
+	       "\"p999_ns\": %.2f, \"worst_ns\": %lld, \"worst_idle_ns\": %lld, \"beside_ns\": %.1f, \"close_seconds\": %.3f, \"close\": %d}\n",
 	       (long long)total, (unsigned long long)pillion_dropped(mp), (double)(ended - begun) / 1e9, (long long)clock_cost(),
-	       (long long)quantile(total, 0.5), (long long)quantile(total, 0.99), (long long)quantile(total, 0.999), (long long)worst,
+	       quantile(total, 0.5), quantile(total, 0.99), quantile(total, 0.999), (long long)worst,
 	       (long long)worst_idle, others * 1e9 / (double)total, (double)(now() - ended) / 1e9, failed);
 	return EXIT_SUCCESS;
 }
