@@ -135,7 +135,7 @@ func TestExperimentInALab(t *testing.T) {
 	if err == nil {
 		err = json.Unmarshal(text, &design)
 	}
-	if err != nil || design.Environment["kernel"] == nil || design.Environment["offloads_a"] == nil || design.Environment["mitigations"] == nil {
+	if err != nil || design.Environment["kernel"] == nil || !strings.Contains(fmt.Sprint(design.Environment["hosts"]), "offloads.b.rx-gro") || design.Environment["mitigations"] == nil {
 		t.Errorf("environment is %v, %v", design.Environment, err)
 	}
 }

@@ -3,6 +3,7 @@
 import contextlib
 import html.parser
 import io
+import json
 import os
 import re
 import socket
@@ -78,6 +79,14 @@ class Report(unittest.TestCase):
         )  # fmt: skip
         with open(os.path.join(cls.folder, "experiment.yaml"), "w", encoding="utf-8") as file:
             file.write("experiment: x # " + cls.evil)
+        path = os.path.join(cls.folder, "experiment.json")
+        with open(path, encoding="utf-8") as file:
+            design = json.load(file)
+        design["environment"] = {
+            "kernel": "6.1", "hosts": {"a": {"kernel": "6.8"}}, "differences": ["kernel: 6.1 of b, 6.8 of a"], "changes": ["governor: x, now y"],
+        }  # fmt: skip
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(design, file)
         cls.path = os.path.join(cls.folder, "r.html")
         with contextlib.redirect_stdout(io.StringIO()):
             assert main([cls.folder, "-o", cls.path]) == 0
@@ -105,6 +114,11 @@ class Report(unittest.TestCase):
         x = pillion.experiment(self.folder)
         self.assertIn("%d left out" % len(x.excluded), text)
         self.assertIn("delivered &lt; 0.999*packets", text)
+
+    def test_names_what_differs_in_the_environment(self):
+        self.assertIn("The hosts differ in what can change a result: kernel: 6.1 of b, 6.8 of a.", self.text)
+        self.assertIn("The environment changed during the experiment: governor: x, now y.", self.text)
+        self.assertIn("hosts a kernel", self.text)
 
     def test_colours_follow_the_theme(self):
         """No colour of the axes or of the palette is fixed in a drawing."""

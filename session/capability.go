@@ -16,11 +16,14 @@ const SparseMarks = "sparse-marks"
 // fields that they do not know.
 const MarkKeys = "mark-keys"
 
+// DescribeHost is the capability to answer Describe.
+const DescribeHost = "describe"
+
 // Capabilities returns what agents of this version can do and those of an earlier version
-// may not: the encodings that they write and read, by name, SparseMarks, MarkKeys, and the
+// may not: the encodings that they write and read, by name, SparseMarks, MarkKeys, DescribeHost, and the
 // points that require a capability.
 func Capabilities() []string {
-	capabilities := append(namesOf(wire.Encodings()), SparseMarks, MarkKeys)
+	capabilities := append(namesOf(wire.Encodings()), SparseMarks, MarkKeys, DescribeHost)
 	for _, d := range point.All() {
 		if d.Capability != "" {
 			capabilities = append(capabilities, d.Capability)

@@ -12,6 +12,8 @@ type Request struct {
 	Apply  *Assignment `json:"apply,omitempty"`
 	Trace  *TraceTask  `json:"trace,omitempty"`
 	Doctor *Doctor     `json:"doctor,omitempty"`
+	// Describe requires the capability of this name.
+	Describe *Describe `json:"describe,omitempty"`
 }
 
 // Reply is the agent's answer, with the field of the request set, or an error.
@@ -20,6 +22,8 @@ type Reply struct {
 	Tasks  []TaskState  `json:"tasks,omitempty"`
 	Trace  *TraceResult `json:"trace,omitempty"`
 	Doctor []Check      `json:"doctor,omitempty"`
+	// Facts describe the host, by name.
+	Facts map[string]string `json:"facts,omitempty"`
 }
 
 // Assignment is the complete desired state of an agent: tasks that are not in it end,
@@ -255,6 +259,12 @@ type Pulse struct {
 type Doctor struct {
 	// Peers whose reachability is checked.
 	Peers []Peer `json:"peers,omitempty"`
+}
+
+// Describe asks an agent for the facts of its host that change what a packet costs.
+type Describe struct {
+	// Devices whose offloads are described; none: all.
+	Devices []string `json:"devices,omitempty"`
 }
 
 // Check is the result of one check.

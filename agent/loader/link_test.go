@@ -172,6 +172,28 @@ func TestDoctorUnderAPolicy(t *testing.T) {
 	}
 }
 
+// TestDescribe: the facts of the host reach the server through both parts of the agent.
+func TestDescribe(t *testing.T) {
+	p := newParts(t, Options{})
+	request, err := json.Marshal(session.Request{Describe: &session.Describe{Devices: []string{"lo"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := p.remote.Serve(t.Context(), request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var reply session.Reply
+	if err := json.Unmarshal(text, &reply); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"kernel", "processors", "version", "offloads.lo.rx-gro"} {
+		if reply.Facts[name] == "" {
+			t.Errorf("no %s in %v", name, reply.Facts)
+		}
+	}
+}
+
 // TestHostileMessages: nonsense ends the link and with it the agent, nothing else.
 func TestHostileMessages(t *testing.T) {
 	message := func(k kind, length uint32, content string) string {
@@ -297,7 +319,7 @@ func FuzzRequest(f *testing.F) {
 	f.Add([]byte(`{"trace":{"address":"::1","protocol":"udp"}}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		request, _, err := parseRequest(text)
-		if err == nil && request.Apply == nil && request.Trace == nil && request.Doctor == nil {
+		if err == nil && request.Apply == nil && request.Trace == nil && request.Doctor == nil && request.Describe == nil {
 			t.Error("accepted without a kind")
 		}
 	})

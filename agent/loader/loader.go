@@ -22,6 +22,8 @@ import (
 	"pillion.dev/agent/host"
 	"pillion.dev/agent/policy"
 	"pillion.dev/agent/runner"
+	"pillion.dev/internal/machine"
+	"pillion.dev/internal/version"
 	"pillion.dev/measure"
 	"pillion.dev/probe/hook"
 	"pillion.dev/session"
@@ -117,6 +119,9 @@ func (l *Loader) Serve(ctx context.Context, text []byte) ([]byte, error) {
 		reply.Trace, reply.Error = &result, result.Error
 	case request.Doctor != nil:
 		reply.Doctor = l.examine(ctx, request.Doctor.Peers)
+	case request.Describe != nil:
+		reply.Facts = machine.Read(request.Describe.Devices...)
+		reply.Facts["version"] = version.String()
 	}
 	return json.Marshal(reply)
 }
@@ -146,7 +151,7 @@ func parseRequest(text []byte) (request session.Request, refused []session.TaskS
 	if request, refused, err = session.ReadRequest(text); err != nil {
 		return request, nil, err
 	}
-	if request.Apply == nil && request.Trace == nil && request.Doctor == nil {
+	if request.Apply == nil && request.Trace == nil && request.Doctor == nil && request.Describe == nil {
 		return request, nil, fmt.Errorf("%w: unknown kind", ErrRequest)
 	}
 	return request, refused, nil

@@ -1300,6 +1300,106 @@ func (x *CheckAgentResponse) GetChecks() []*Check {
 	return nil
 }
 
+type DescribeAgentRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the agent.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Interfaces whose offloads are described; none: all, at most 16.
+	Devices       []string `protobuf:"bytes,2,rep,name=devices,proto3" json:"devices,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DescribeAgentRequest) Reset() {
+	*x = DescribeAgentRequest{}
+	mi := &file_agent_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DescribeAgentRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DescribeAgentRequest) ProtoMessage() {}
+
+func (x *DescribeAgentRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DescribeAgentRequest.ProtoReflect.Descriptor instead.
+func (*DescribeAgentRequest) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *DescribeAgentRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *DescribeAgentRequest) GetDevices() []string {
+	if x != nil {
+		return x.Devices
+	}
+	return nil
+}
+
+type DescribeAgentResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Facts by name, such as kernel, governor, mitigations.spectre_v2 or offloads.eth0.rx-gro. What
+	// a host does not have is absent; incomplete says why an agent of an earlier version has few.
+	Facts         map[string]string `protobuf:"bytes,1,rep,name=facts,proto3" json:"facts,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DescribeAgentResponse) Reset() {
+	*x = DescribeAgentResponse{}
+	mi := &file_agent_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DescribeAgentResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DescribeAgentResponse) ProtoMessage() {}
+
+func (x *DescribeAgentResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DescribeAgentResponse.ProtoReflect.Descriptor instead.
+func (*DescribeAgentResponse) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *DescribeAgentResponse) GetFacts() map[string]string {
+	if x != nil {
+		return x.Facts
+	}
+	return nil
+}
+
 // Check is the result of one check of a host.
 type Check struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1317,7 +1417,7 @@ type Check struct {
 
 func (x *Check) Reset() {
 	*x = Check{}
-	mi := &file_agent_proto_msgTypes[20]
+	mi := &file_agent_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1329,7 +1429,7 @@ func (x *Check) String() string {
 func (*Check) ProtoMessage() {}
 
 func (x *Check) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[20]
+	mi := &file_agent_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1342,7 +1442,7 @@ func (x *Check) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Check.ProtoReflect.Descriptor instead.
 func (*Check) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{20}
+	return file_agent_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Check) GetName() string {
@@ -1490,12 +1590,21 @@ const file_agent_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05peers\x18\x02 \x03(\tR\x05peers\"?\n" +
 	"\x12CheckAgentResponse\x12)\n" +
-	"\x06checks\x18\x01 \x03(\v2\x11.pillion.v1.CheckR\x06checks\"_\n" +
+	"\x06checks\x18\x01 \x03(\v2\x11.pillion.v1.CheckR\x06checks\"D\n" +
+	"\x14DescribeAgentRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
+	"\adevices\x18\x02 \x03(\tR\adevices\"\x95\x01\n" +
+	"\x15DescribeAgentResponse\x12B\n" +
+	"\x05facts\x18\x01 \x03(\v2,.pillion.v1.DescribeAgentResponse.FactsEntryR\x05facts\x1a8\n" +
+	"\n" +
+	"FactsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"_\n" +
 	"\x05Check\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05level\x18\x02 \x01(\tR\x05level\x12\x14\n" +
 	"\x05found\x18\x03 \x01(\tR\x05found\x12\x16\n" +
-	"\x06advice\x18\x04 \x01(\tR\x06advice2\xb6\x04\n" +
+	"\x06advice\x18\x04 \x01(\tR\x06advice2\x8c\x05\n" +
 	"\fAgentService\x12P\n" +
 	"\n" +
 	"ListAgents\x12\x1d.pillion.v1.ListAgentsRequest\x1a\x1e.pillion.v1.ListAgentsResponse\"\x03\x90\x02\x01\x12J\n" +
@@ -1505,7 +1614,8 @@ const file_agent_proto_rawDesc = "" +
 	"\vRevokeAgent\x12\x1e.pillion.v1.RevokeAgentRequest\x1a\x1f.pillion.v1.RevokeAgentResponse\x12N\n" +
 	"\vDeleteAgent\x12\x1e.pillion.v1.DeleteAgentRequest\x1a\x1f.pillion.v1.DeleteAgentResponse\x12K\n" +
 	"\n" +
-	"CheckAgent\x12\x1d.pillion.v1.CheckAgentRequest\x1a\x1e.pillion.v1.CheckAgentResponseB%Z#pillion.dev/api/pillionv1;pillionv1b\x06proto3"
+	"CheckAgent\x12\x1d.pillion.v1.CheckAgentRequest\x1a\x1e.pillion.v1.CheckAgentResponse\x12T\n" +
+	"\rDescribeAgent\x12 .pillion.v1.DescribeAgentRequest\x1a!.pillion.v1.DescribeAgentResponseB%Z#pillion.dev/api/pillionv1;pillionv1b\x06proto3"
 
 var (
 	file_agent_proto_rawDescOnce sync.Once
@@ -1519,7 +1629,7 @@ func file_agent_proto_rawDescGZIP() []byte {
 	return file_agent_proto_rawDescData
 }
 
-var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_agent_proto_goTypes = []any{
 	(*Agent)(nil),                 // 0: pillion.v1.Agent
 	(*AddressConflict)(nil),       // 1: pillion.v1.AddressConflict
@@ -1541,59 +1651,65 @@ var file_agent_proto_goTypes = []any{
 	(*DeleteAgentResponse)(nil),   // 17: pillion.v1.DeleteAgentResponse
 	(*CheckAgentRequest)(nil),     // 18: pillion.v1.CheckAgentRequest
 	(*CheckAgentResponse)(nil),    // 19: pillion.v1.CheckAgentResponse
-	(*Check)(nil),                 // 20: pillion.v1.Check
-	nil,                           // 21: pillion.v1.Agent.LabelsEntry
-	nil,                           // 22: pillion.v1.Agent.ApprovedLabelsEntry
-	nil,                           // 23: pillion.v1.Agent.ClaimedLabelsEntry
-	nil,                           // 24: pillion.v1.Agent.TokenLabelsEntry
-	nil,                           // 25: pillion.v1.Agent.SetLabelsEntry
-	nil,                           // 26: pillion.v1.Task.CountersEntry
-	nil,                           // 27: pillion.v1.ApproveAgentRequest.LabelsEntry
-	nil,                           // 28: pillion.v1.SetLabelsRequest.LabelsEntry
-	(*timestamppb.Timestamp)(nil), // 29: google.protobuf.Timestamp
+	(*DescribeAgentRequest)(nil),  // 20: pillion.v1.DescribeAgentRequest
+	(*DescribeAgentResponse)(nil), // 21: pillion.v1.DescribeAgentResponse
+	(*Check)(nil),                 // 22: pillion.v1.Check
+	nil,                           // 23: pillion.v1.Agent.LabelsEntry
+	nil,                           // 24: pillion.v1.Agent.ApprovedLabelsEntry
+	nil,                           // 25: pillion.v1.Agent.ClaimedLabelsEntry
+	nil,                           // 26: pillion.v1.Agent.TokenLabelsEntry
+	nil,                           // 27: pillion.v1.Agent.SetLabelsEntry
+	nil,                           // 28: pillion.v1.Task.CountersEntry
+	nil,                           // 29: pillion.v1.ApproveAgentRequest.LabelsEntry
+	nil,                           // 30: pillion.v1.SetLabelsRequest.LabelsEntry
+	nil,                           // 31: pillion.v1.DescribeAgentResponse.FactsEntry
+	(*timestamppb.Timestamp)(nil), // 32: google.protobuf.Timestamp
 }
 var file_agent_proto_depIdxs = []int32{
-	21, // 0: pillion.v1.Agent.labels:type_name -> pillion.v1.Agent.LabelsEntry
-	29, // 1: pillion.v1.Agent.enrolled:type_name -> google.protobuf.Timestamp
-	29, // 2: pillion.v1.Agent.seen:type_name -> google.protobuf.Timestamp
-	29, // 3: pillion.v1.Agent.started:type_name -> google.protobuf.Timestamp
+	23, // 0: pillion.v1.Agent.labels:type_name -> pillion.v1.Agent.LabelsEntry
+	32, // 1: pillion.v1.Agent.enrolled:type_name -> google.protobuf.Timestamp
+	32, // 2: pillion.v1.Agent.seen:type_name -> google.protobuf.Timestamp
+	32, // 3: pillion.v1.Agent.started:type_name -> google.protobuf.Timestamp
 	2,  // 4: pillion.v1.Agent.interfaces:type_name -> pillion.v1.Interface
 	3,  // 5: pillion.v1.Agent.clock:type_name -> pillion.v1.Clock
 	4,  // 6: pillion.v1.Agent.spool:type_name -> pillion.v1.Spool
 	5,  // 7: pillion.v1.Agent.tasks:type_name -> pillion.v1.Task
-	29, // 8: pillion.v1.Agent.certificate_expires:type_name -> google.protobuf.Timestamp
-	22, // 9: pillion.v1.Agent.approved_labels:type_name -> pillion.v1.Agent.ApprovedLabelsEntry
-	23, // 10: pillion.v1.Agent.claimed_labels:type_name -> pillion.v1.Agent.ClaimedLabelsEntry
+	32, // 8: pillion.v1.Agent.certificate_expires:type_name -> google.protobuf.Timestamp
+	24, // 9: pillion.v1.Agent.approved_labels:type_name -> pillion.v1.Agent.ApprovedLabelsEntry
+	25, // 10: pillion.v1.Agent.claimed_labels:type_name -> pillion.v1.Agent.ClaimedLabelsEntry
 	1,  // 11: pillion.v1.Agent.address_conflicts:type_name -> pillion.v1.AddressConflict
-	24, // 12: pillion.v1.Agent.token_labels:type_name -> pillion.v1.Agent.TokenLabelsEntry
-	25, // 13: pillion.v1.Agent.set_labels:type_name -> pillion.v1.Agent.SetLabelsEntry
-	26, // 14: pillion.v1.Task.counters:type_name -> pillion.v1.Task.CountersEntry
+	26, // 12: pillion.v1.Agent.token_labels:type_name -> pillion.v1.Agent.TokenLabelsEntry
+	27, // 13: pillion.v1.Agent.set_labels:type_name -> pillion.v1.Agent.SetLabelsEntry
+	28, // 14: pillion.v1.Task.counters:type_name -> pillion.v1.Task.CountersEntry
 	0,  // 15: pillion.v1.ListAgentsResponse.agents:type_name -> pillion.v1.Agent
 	0,  // 16: pillion.v1.GetAgentResponse.agent:type_name -> pillion.v1.Agent
-	27, // 17: pillion.v1.ApproveAgentRequest.labels:type_name -> pillion.v1.ApproveAgentRequest.LabelsEntry
+	29, // 17: pillion.v1.ApproveAgentRequest.labels:type_name -> pillion.v1.ApproveAgentRequest.LabelsEntry
 	0,  // 18: pillion.v1.ApproveAgentResponse.agent:type_name -> pillion.v1.Agent
-	28, // 19: pillion.v1.SetLabelsRequest.labels:type_name -> pillion.v1.SetLabelsRequest.LabelsEntry
+	30, // 19: pillion.v1.SetLabelsRequest.labels:type_name -> pillion.v1.SetLabelsRequest.LabelsEntry
 	0,  // 20: pillion.v1.SetLabelsResponse.agent:type_name -> pillion.v1.Agent
-	20, // 21: pillion.v1.CheckAgentResponse.checks:type_name -> pillion.v1.Check
-	6,  // 22: pillion.v1.AgentService.ListAgents:input_type -> pillion.v1.ListAgentsRequest
-	8,  // 23: pillion.v1.AgentService.GetAgent:input_type -> pillion.v1.GetAgentRequest
-	12, // 24: pillion.v1.AgentService.SetLabels:input_type -> pillion.v1.SetLabelsRequest
-	10, // 25: pillion.v1.AgentService.ApproveAgent:input_type -> pillion.v1.ApproveAgentRequest
-	14, // 26: pillion.v1.AgentService.RevokeAgent:input_type -> pillion.v1.RevokeAgentRequest
-	16, // 27: pillion.v1.AgentService.DeleteAgent:input_type -> pillion.v1.DeleteAgentRequest
-	18, // 28: pillion.v1.AgentService.CheckAgent:input_type -> pillion.v1.CheckAgentRequest
-	7,  // 29: pillion.v1.AgentService.ListAgents:output_type -> pillion.v1.ListAgentsResponse
-	9,  // 30: pillion.v1.AgentService.GetAgent:output_type -> pillion.v1.GetAgentResponse
-	13, // 31: pillion.v1.AgentService.SetLabels:output_type -> pillion.v1.SetLabelsResponse
-	11, // 32: pillion.v1.AgentService.ApproveAgent:output_type -> pillion.v1.ApproveAgentResponse
-	15, // 33: pillion.v1.AgentService.RevokeAgent:output_type -> pillion.v1.RevokeAgentResponse
-	17, // 34: pillion.v1.AgentService.DeleteAgent:output_type -> pillion.v1.DeleteAgentResponse
-	19, // 35: pillion.v1.AgentService.CheckAgent:output_type -> pillion.v1.CheckAgentResponse
-	29, // [29:36] is the sub-list for method output_type
-	22, // [22:29] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	22, // 21: pillion.v1.CheckAgentResponse.checks:type_name -> pillion.v1.Check
+	31, // 22: pillion.v1.DescribeAgentResponse.facts:type_name -> pillion.v1.DescribeAgentResponse.FactsEntry
+	6,  // 23: pillion.v1.AgentService.ListAgents:input_type -> pillion.v1.ListAgentsRequest
+	8,  // 24: pillion.v1.AgentService.GetAgent:input_type -> pillion.v1.GetAgentRequest
+	12, // 25: pillion.v1.AgentService.SetLabels:input_type -> pillion.v1.SetLabelsRequest
+	10, // 26: pillion.v1.AgentService.ApproveAgent:input_type -> pillion.v1.ApproveAgentRequest
+	14, // 27: pillion.v1.AgentService.RevokeAgent:input_type -> pillion.v1.RevokeAgentRequest
+	16, // 28: pillion.v1.AgentService.DeleteAgent:input_type -> pillion.v1.DeleteAgentRequest
+	18, // 29: pillion.v1.AgentService.CheckAgent:input_type -> pillion.v1.CheckAgentRequest
+	20, // 30: pillion.v1.AgentService.DescribeAgent:input_type -> pillion.v1.DescribeAgentRequest
+	7,  // 31: pillion.v1.AgentService.ListAgents:output_type -> pillion.v1.ListAgentsResponse
+	9,  // 32: pillion.v1.AgentService.GetAgent:output_type -> pillion.v1.GetAgentResponse
+	13, // 33: pillion.v1.AgentService.SetLabels:output_type -> pillion.v1.SetLabelsResponse
+	11, // 34: pillion.v1.AgentService.ApproveAgent:output_type -> pillion.v1.ApproveAgentResponse
+	15, // 35: pillion.v1.AgentService.RevokeAgent:output_type -> pillion.v1.RevokeAgentResponse
+	17, // 36: pillion.v1.AgentService.DeleteAgent:output_type -> pillion.v1.DeleteAgentResponse
+	19, // 37: pillion.v1.AgentService.CheckAgent:output_type -> pillion.v1.CheckAgentResponse
+	21, // 38: pillion.v1.AgentService.DescribeAgent:output_type -> pillion.v1.DescribeAgentResponse
+	31, // [31:39] is the sub-list for method output_type
+	23, // [23:31] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_agent_proto_init() }
@@ -1607,7 +1723,7 @@ func file_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agent_proto_rawDesc), len(file_agent_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   29,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

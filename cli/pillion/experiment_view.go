@@ -111,6 +111,7 @@ func (a *app) showExperiment(s *experiment.Spec, folder string, p experiment.Sta
 	for _, j := range p.Judged {
 		add("target: "+j.Target.String(), j.Estimate, j.Low, j.High, string(j.Verdict))
 	}
+	differences, changes := experiment.EnvironmentFindings(folder)
 	value := struct {
 		Experiment string `json:"experiment"`
 		Results    string `json:"results"`
@@ -126,8 +127,11 @@ func (a *app) showExperiment(s *experiment.Spec, folder string, p experiment.Sta
 		Spent      string `json:"spent"`
 		Left       string `json:"left"`
 		Lines      []line `json:"lines"`
+		// Differences between hosts, and changes of the environment since the beginning.
+		Differences []string `json:"differences,omitempty"`
+		Changes     []string `json:"changes,omitempty"`
 	}{s.Experiment, folder, p.Blocks, p.Decision.Blocks, p.Decision.Stage, p.Finished, s.IsQuick(), p.Ending(), p.Runs, p.Invalid, p.Abandoned,
-		quantity.FormatDuration(p.Spent.Round(time.Millisecond)), quantity.FormatDuration(p.Left.Round(time.Second)), lines}
+		quantity.FormatDuration(p.Spent.Round(time.Millisecond)), quantity.FormatDuration(p.Left.Round(time.Second)), lines, differences, changes}
 	return a.show(value, t, func(w io.Writer) error {
 		f := facts{}
 		f.add("experiment", s.Experiment)
@@ -141,6 +145,12 @@ func (a *app) showExperiment(s *experiment.Spec, folder string, p experiment.Sta
 		f.add("time", quantity.FormatDuration(p.Spent.Round(100*time.Millisecond)))
 		if p.Left > 0 {
 			f.add("left", "about "+quantity.FormatDuration(p.Left.Round(time.Second)))
+		}
+		for _, text := range differences {
+			f.add("the hosts differ", text)
+		}
+		for _, text := range changes {
+			f.add("environment changed", text)
 		}
 		return f.write(w, a.color, t)
 	})

@@ -76,10 +76,10 @@ func (r *runner) attachedTo(ctx context.Context, host string, entry experiment.H
 	case entry.Local:
 		return attached()
 	case entry.SSH != "":
-		const ask = "bpftool -j net show && echo && cat /proc/net/packet"
-		text, err := exec.CommandContext(ctx, "ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", entry.SSH, ask).Output()
+		const ask = "PATH=$PATH:/usr/sbin:/sbin; bpftool -j net show && echo && cat /proc/net/packet"
+		text, err := exec.CommandContext(ctx, "ssh", append(sshOptions(), entry.SSH, ask)...).Output()
 		if err != nil {
-			return nil, fmt.Errorf("run bpftool there: %w", err)
+			return nil, fmt.Errorf("run bpftool there: %w", said(err))
 		}
 		return parseAttached(string(text))
 	}

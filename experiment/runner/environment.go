@@ -2,76 +2,173 @@ package runner
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
-	"github.com/safchain/ethtool"
-	"golang.org/x/sys/unix"
+	"connectrpc.com/connect"
 
+	"pillion.dev/api/pillionv1"
+	"pillion.dev/experiment"
+	"pillion.dev/internal/machine"
 	"pillion.dev/internal/version"
 )
 
-// environment describes the machine, as metadata of the results. What is not available is
-// absent.
-func (r *runner) environment() map[string]any {
-	e := map[string]any{"processors": runtime.NumCPU(), "version": version.String(), "runner": os.Args[0]}
+// describeTimeout bounds the description of one host.
+const describeTimeout = 15 * time.Second
+
+// environment describes this machine and the hosts of the experiment, as metadata of the
+// results. What is not available is absent.
+func (r *runner) environment(ctx context.Context) map[string]any {
+	e := map[string]any{"runner": os.Args[0], "version": version.String()}
+	// A lab's interfaces are those of its hosts.
+	for name, value := range machine.Read("lo") {
+		group, rest, grouped := strings.Cut(name, ".")
+		number, err := strconv.ParseUint(value, 10, 64)
+		switch {
+		case strings.HasPrefix(name, machine.Offloads):
+		case grouped:
+			if e[group] == nil {
+				e[group] = map[string]any{}
+			}
+			e[group].(map[string]any)[rest] = value
+		case err == nil && (name == "processors" || name == "memory_mb"):
+			e[name] = number
+		default:
+			e[name] = value
+		}
+	}
 	add := func(name, value string) {
 		if value = strings.TrimSpace(value); value != "" {
 			e[name] = value
 		}
 	}
-	var name unix.Utsname
-	if unix.Uname(&name) == nil {
-		add("kernel", unix.ByteSliceToString(name.Release[:]))
-		add("kernel_build", unix.ByteSliceToString(name.Version[:]))
-		add("machine", unix.ByteSliceToString(name.Machine[:]))
-		add("host", unix.ByteSliceToString(name.Nodename[:]))
-	}
-	var info unix.Sysinfo_t
-	if unix.Sysinfo(&info) == nil {
-		e["memory_mb"] = uint64(info.Totalram) * uint64(info.Unit) >> 20
-	}
-	add("processor", field("/proc/cpuinfo", "model name", ":"))
-	add("system", strings.Trim(field("/etc/os-release", "PRETTY_NAME", "="), `"`))
-	for name, path := range map[string]string{
-		"governor":          "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
-		"smt":               "/sys/devices/system/cpu/smt/control",
-		"clock_source":      "/sys/devices/system/clocksource/clocksource0/current_clocksource",
-		"turbo_off":         "/sys/devices/system/cpu/intel_pstate/no_turbo",
-		"boot_options":      "/proc/cmdline",
-		"bpf_jit":           "/proc/sys/net/core/bpf_jit_enable",
-		"load_before":       "/proc/loadavg",
-		"hypervisor":        "/sys/hypervisor/type",
-		"isolated_cpus":     "/sys/devices/system/cpu/isolated",
-		"transparent_pages": "/sys/kernel/mm/transparent_hugepage/enabled",
-	} {
-		text, _ := os.ReadFile(path) // absent on many machines
-		add(name, string(text))
-	}
-	if m := mitigations(); len(m) > 0 {
-		e["mitigations"] = m
-	}
+	load, _ := os.ReadFile("/proc/loadavg") // absent in some containers
+	add("load_before", string(load))
 	add("commit", commit(filepath.Dir(r.Path)))
 	if path, err := filepath.Abs(r.Path); err == nil {
 		e["file"] = path
 	}
+	hosts := r.describeHosts(ctx)
+	if len(hosts) > 0 {
+		e["hosts"] = hosts
+	}
+	if lines := machine.Differences(hosts); len(lines) > 0 && r.lab == nil {
+		e[experiment.HostDifferences] = lines
+	}
 	return e
 }
 
-// mitigations are what the kernel does about weaknesses of the processor, by weakness.
-func mitigations() map[string]string {
-	files, _ := filepath.Glob("/sys/devices/system/cpu/vulnerabilities/*") // the pattern is valid
-	found := map[string]string{}
-	for _, path := range files {
-		if text, err := os.ReadFile(path); err == nil {
-			found[filepath.Base(path)] = strings.TrimSpace(string(text))
+// describeHosts describes the hosts of the experiment: those under hosts, and in a lab, whose
+// hosts are this machine, the devices at the ends of sessions.
+func (r *runner) describeHosts(ctx context.Context) map[string]machine.Facts {
+	hosts := map[string]machine.Facts{}
+	for _, host := range slices.Sorted(maps.Keys(r.spec.Hosts)) {
+		facts, err := r.describe(ctx, host)
+		if err != nil {
+			r.say("describe host %s: %v", host, err)
+			facts = machine.Facts{machine.Incomplete: err.Error()}
 		}
+		hosts[host] = facts
 	}
-	return found
+	if r.lab == nil {
+		return hosts
+	}
+	for host, other := range map[string]string{r.source: r.destination, r.destination: r.source} {
+		p, err := r.place(host)
+		if host == "" || err != nil || p.lab == nil {
+			continue
+		}
+		device, err := r.device(p, other)
+		if err != nil {
+			continue // there is no route between them
+		}
+		facts := machine.Facts{}
+		// The namespace exists while the lab is up.
+		_ = p.lab.Do(host, func() error { facts = machine.Read(device); return nil })
+		maps.DeleteFunc(facts, func(name, _ string) bool { return !strings.HasPrefix(name, machine.Offloads) })
+		hosts[host] = facts
+	}
+	return hosts
+}
+
+// describe describes one host, in the way in which it is reached.
+func (r *runner) describe(ctx context.Context, host string) (machine.Facts, error) {
+	entry := r.spec.Hosts[host]
+	var devices []string
+	if entry.Device != "" {
+		devices = []string{entry.Device}
+	}
+	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
+	defer cancel()
+	switch {
+	case entry.SSH != "":
+		text, err := exec.CommandContext(ctx, "ssh", append(sshOptions(), entry.SSH, "sh -c "+quote(machine.Script(devices...)))...).Output()
+		if err != nil {
+			return nil, fmt.Errorf("run ssh %s: %w", entry.SSH, said(err))
+		}
+		return machine.Parse(text)
+	case entry.Agent != "":
+		return r.describeAgent(ctx, entry.Agent, devices)
+	}
+	return machine.Read(devices...), nil
+}
+
+// describeAgent asks the server; one of an earlier version knows what the agent reports.
+func (r *runner) describeAgent(ctx context.Context, agent string, devices []string) (machine.Facts, error) {
+	client, err := r.client()
+	if err != nil {
+		return nil, err
+	}
+	answer, err := client.Agents.DescribeAgent(ctx, &pillionv1.DescribeAgentRequest{Name: agent, Devices: devices})
+	if err == nil {
+		return machine.Bound(answer.GetFacts()), nil
+	}
+	if code := connect.CodeOf(err); code != connect.CodeUnimplemented && code != connect.CodeNotFound && code != connect.CodePermissionDenied {
+		return nil, fmt.Errorf("describe agent %s: %w", agent, err)
+	}
+	known, failed := client.Agents.GetAgent(ctx, &pillionv1.GetAgentRequest{Name: agent})
+	if failed != nil {
+		return nil, fmt.Errorf("describe agent %s: %w", agent, failed)
+	}
+	return machine.Facts{
+		"kernel": known.GetAgent().GetKernel(), "version": known.GetAgent().GetVersion(), machine.Incomplete: "the server does not describe agents: " + connect.CodeOf(err).String(),
+	}, nil
+}
+
+// said adds what a program printed to its error.
+func said(err error) error {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && len(exit.Stderr) > 0 {
+		return fmt.Errorf("%w: %s", err, strings.Join(strings.Fields(string(exit.Stderr)), " "))
+	}
+	return err
+}
+
+// describePause is the shortest time between two descriptions of the hosts while the
+// experiment runs.
+const describePause = 5 * time.Minute
+
+// watchEnvironment notes in the results, and says, how the environment has changed since they
+// were begun: when the experiment resumes and ends, and every few minutes between blocks.
+func (r *runner) watchEnvironment(ctx context.Context, always bool) error {
+	if !always && time.Since(r.described) < describePause {
+		return nil
+	}
+	e := r.environment(ctx)
+	r.described = time.Now()
+	lines, err := experiment.NoteChanges(r.Folder, e, r.complete())
+	for _, line := range lines {
+		r.say("the environment has changed: %s", line)
+	}
+	return err
 }
 
 // commit is the git description of a folder, "" outside of a repository.
@@ -80,73 +177,4 @@ func commit(folder string) string {
 	defer cancel()
 	name, _ := exec.CommandContext(ctx, "git", "-C", folder, "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty").Output()
 	return string(name)
-}
-
-// field returns the value of the first line "key separator value" of a file.
-func field(path, key, separator string) string {
-	text, _ := os.ReadFile(path) // empty when there is none
-	for line := range strings.Lines(string(text)) {
-		left, right, found := strings.Cut(line, separator)
-		if found && strings.TrimSpace(left) == key {
-			return strings.TrimSpace(right)
-		}
-	}
-	return ""
-}
-
-// hostEnvironment describes the hosts at the ends of sessions: the offloads of their
-// interfaces and, for those that ssh reaches, their kernels.
-func (r *runner) hostEnvironment() map[string]any {
-	e := map[string]any{}
-	for _, host := range []string{r.source, r.destination} {
-		p, err := r.place(host)
-		if host == "" || err != nil {
-			continue
-		}
-		if p.ssh != "" {
-			ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
-			text, _ := exec.CommandContext(ctx, "ssh", "-o", "BatchMode=yes", p.ssh, "uname -rm").Output() // absent if it fails
-			cancel()
-			e["kernel_"+host] = strings.TrimSpace(string(text))
-			continue
-		}
-		other := r.source
-		if host == r.source {
-			other = r.destination
-		}
-		device, err := r.device(p, other)
-		if err != nil {
-			continue
-		}
-		var found map[string]bool
-		read := func() error { found = offloads(device); return nil }
-		if p.lab == nil {
-			_ = read() // never fails
-		} else if p.lab.Do(host, read) != nil {
-			continue
-		}
-		e["offloads_"+host] = found
-	}
-	return e
-}
-
-// offloads are those of an interface that change what a packet costs.
-func offloads(device string) map[string]bool {
-	handle, err := ethtool.NewEthtool()
-	if err != nil {
-		return nil
-	}
-	defer handle.Close()
-	features, err := handle.Features(device)
-	if err != nil {
-		return nil
-	}
-	found := map[string]bool{}
-	for _, name := range []string{"rx-checksum", "tx-checksum-ip-generic", "tx-scatter-gather", "tx-tcp-segmentation",
-		"tx-tcp6-segmentation", "tx-udp-segmentation", "tx-generic-segmentation", "rx-gro", "rx-lro", "rx-gro-hw"} {
-		if on, known := features[name]; known {
-			found[name] = on
-		}
-	}
-	return found
 }

@@ -30,12 +30,17 @@ type place struct {
 func (p place) shell(text string, variables []string) (*exec.Cmd, func() error) {
 	arguments := []string{"sh", "-c", text}
 	if p.ssh != "" {
-		arguments = []string{"ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", p.ssh, p.remote(text, variables)}
+		arguments = append(append([]string{"ssh"}, sshOptions()...), p.ssh, p.remote(text, variables))
 	}
 	command := exec.Command(arguments[0], arguments[1:]...)
 	// A group of its own does not get the terminal's Ctrl-C, so that everything stops in order.
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	return command, func() error { return p.start(command) }
+}
+
+// sshOptions keep ssh from asking, and notice a connection that is cut.
+func sshOptions() []string {
+	return []string{"-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=10", "-o", "ServerAliveCountMax=3"}
 }
 
 // remote is what ssh executes. Signals do not reach the other side, so that the end of

@@ -1,12 +1,15 @@
 package runner
 
 import (
+	"encoding/json"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"pillion.dev/experiment"
 )
 
 // sshHere puts an ssh on the path that runs what it is given on this machine, in a shell as
@@ -61,6 +64,63 @@ environment: {pin: {a: 0}}
 	}
 	if left, err := os.ReadDir(folder); err != nil || len(left) > 0 {
 		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+// TestEnvironmentOfHosts: each host is described by the same facts, however it is reached;
+// differences and changes are named.
+func TestEnvironmentOfHosts(t *testing.T) {
+	folder := t.TempDir()
+	// The other host has a kernel of its own, and another one after the load.
+	program := "#!/bin/sh\nfor last; do :; done\nsh -c \"$last\" | sed \"s/^$(uname -r)\\$/0.0.$(ls FOLDER | wc -l)/\"\n"
+	if err := os.WriteFile(filepath.Join(folder, "ssh"), []byte(strings.ReplaceAll(program, "FOLDER", folder)), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", folder+":"+os.Getenv("PATH"))
+	o, log := options(t, `experiment: hosts
+hosts: {a: {ssh: root@a}, here: {local: true}, away: {agent: north}}
+factors: {mode: [none]}
+run: {command: "touch `+folder+`/again; echo '{{\"rate\": 1}}'", settle: 0s}
+measures: {rate: {field: rate}}
+stop: {blocks: 1}
+`)
+	if err := Run(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(o.Folder, experiment.DesignFile))
+	var design struct {
+		Environment struct {
+			Kernel string
+			Hosts  map[string]map[string]string
+		}
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &design)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := design.Environment
+	for name, want := range e.Hosts["here"] {
+		if got := e.Hosts["a"][name]; got != want && name != "kernel" {
+			t.Errorf("%s of the host that ssh reaches is %q, want %q", name, got, want)
+		}
+	}
+	if len(e.Hosts["here"]) < 8 || e.Hosts["here"]["kernel"] != e.Kernel || e.Hosts["a"]["kernel"] != "0.0.1" {
+		t.Errorf("environment is %s", text)
+	}
+	if !strings.Contains(e.Hosts["away"]["incomplete"], "none is selected") {
+		t.Errorf("what is known of a host without a server is %v", e.Hosts["away"])
+	}
+	for _, want := range []string{"the hosts differ: kernel: 0.0.1 of a, " + e.Kernel + " of here\n",
+		`the environment has changed: seen after 1 complete blocks: hosts.a.kernel: "0.0.1", now "0.0.2"`} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("%q is not in\n%s", want, log)
+		}
+	}
+	hosts, changes := experiment.EnvironmentFindings(o.Folder)
+	if len(hosts) != 1 || len(changes) != 1 {
+		t.Errorf("in the results are %q and %q", hosts, changes)
 	}
 }
 

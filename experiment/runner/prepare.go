@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"time"
 
 	"pillion.dev/experiment"
 	"pillion.dev/lab"
@@ -112,11 +113,19 @@ func (r *runner) cleanUp() error {
 }
 
 // createFolder writes the design beside the environment as it is once the lab is up.
-func (r *runner) createFolder() error {
-	environment := r.environment()
-	maps.Copy(environment, r.hostEnvironment())
+func (r *runner) createFolder(ctx context.Context) error {
+	environment := r.environment(ctx)
+	r.described = time.Now()
+	for _, line := range environmentLines(environment) {
+		r.say("the hosts differ: %s", line)
+	}
 	r.stream.describe(environment)
 	return experiment.Create(r.Folder, r.spec, r.File, environment, now())
+}
+
+func environmentLines(environment map[string]any) []string {
+	lines, _ := environment[experiment.HostDifferences].([]string) // absent without a difference
+	return lines
 }
 
 // makeFolder checks that the folder holds no results, or those of this design. The returned

@@ -79,6 +79,7 @@ type runner struct {
 	session   string
 	variables []string // of the environment of all commands
 	stream    *stream
+	described time.Time // when the environment was
 }
 
 func (r *runner) say(format string, values ...any) {
@@ -132,13 +133,19 @@ func (r *runner) carryOut(ctx context.Context) (err error) {
 	if err := r.prepare(ctx); err != nil {
 		return err
 	}
-	if !r.Resume {
-		if err := errors.Join(r.createFolder(), r.openJournal()); err != nil {
-			return err
-		}
+	if r.Resume {
+		err = r.watchEnvironment(ctx, true)
+	} else {
+		err = errors.Join(r.createFolder(ctx), r.openJournal())
+	}
+	if err != nil {
+		return err
 	}
 	r.prepared = time.Since(r.begun)
 	err = r.blocks(ctx)
+	if err == nil || errors.Is(err, ErrBudget) {
+		err = errors.Join(err, r.watchEnvironment(ctx, true))
+	}
 	if errors.Is(err, ErrBudget) && r.complete() > 0 { // the width that was reached is a result
 		r.say("%v", err)
 		return nil
@@ -200,6 +207,9 @@ func (r *runner) blocks(ctx context.Context) error {
 			return err
 		}
 		r.sayProgress()
+		if err := r.watchEnvironment(ctx, false); err != nil {
+			return err
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"pillion.dev/internal/machine"
 	"pillion.dev/server/event"
 	"pillion.dev/session"
 )
@@ -217,11 +219,17 @@ func (c *Control) Peer(name string) (session.Peer, error) {
 	return peer, nil
 }
 
-// Ask requests a trace or a check of the host from an agent. Tasks are assigned
+// Ask requests a trace, a check or a description of the host from an agent. Tasks are assigned
 // through sessions only.
 func (c *Control) Ask(ctx context.Context, name string, request session.Request) (session.Reply, error) {
-	if request.Apply != nil || (request.Trace == nil) == (request.Doctor == nil) {
-		return session.Reply{}, fmt.Errorf("ask agent %q: %w", name, invalid("request", "request either a trace or a check"))
+	kinds := 0
+	for _, is := range []bool{request.Trace != nil, request.Doctor != nil, request.Describe != nil} {
+		if is {
+			kinds++
+		}
+	}
+	if request.Apply != nil || kinds != 1 {
+		return session.Reply{}, fmt.Errorf("ask agent %q: %w", name, invalid("request", "request either a trace, a check or a description"))
 	}
 	c.mu.Lock()
 	a := c.agents[name]
@@ -241,6 +249,28 @@ func (c *Control) Ask(ctx context.Context, name string, request session.Request)
 		return session.Reply{}, fmt.Errorf("ask agent %q: %w", name, err)
 	}
 	return reply, nil
+}
+
+// Describe returns the facts of an agent's host. Of an agent of an earlier version they are
+// those that it reports.
+func (c *Control) Describe(ctx context.Context, name string, devices []string) (map[string]string, error) {
+	agent, err := c.Agent(name)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	able := c.agents[name] != nil && slices.Contains(c.agents[name].Capabilities, session.DescribeHost)
+	c.mu.Unlock()
+	if !able {
+		return machine.Facts{
+			"kernel": agent.Kernel, "version": agent.Version, machine.Incomplete: "the agent's version does not describe its host",
+		}, nil
+	}
+	reply, err := c.Ask(ctx, name, session.Request{Describe: &session.Describe{Devices: devices}})
+	if err == nil && reply.Error != "" {
+		err = fmt.Errorf("describe agent %q: %w", name, errors.New(reply.Error))
+	}
+	return machine.Bound(reply.Facts), err
 }
 
 const replyMax = 4 << 20 // bytes of a reply

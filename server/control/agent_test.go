@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -120,6 +121,28 @@ func TestAgentView(t *testing.T) {
 		}
 		if all := b.control.Agents(); len(all) != 1 || all[0].Name != "h1" {
 			t.Errorf("agents %+v", all)
+		}
+	})
+}
+
+// TestDescribe: an agent of an earlier version is not asked for what it would reject.
+func TestDescribe(t *testing.T) {
+	bed(t, func(b *testbed) {
+		b.join("h1")
+		facts, err := b.control.Describe(context.Background(), "h1", []string{"eth0"})
+		if want := map[string]string{"kernel": "6.1", "governor": "performance"}; err != nil || !maps.Equal(facts, want) {
+			t.Errorf("facts are %v, %v, want %v", facts, err, want)
+		}
+		if _, err := b.control.Describe(context.Background(), "h9", nil); !errors.Is(err, ErrNotFound) {
+			t.Errorf("an unknown agent: %v", err)
+		}
+		b.join("old")
+		b.on("old", func(h *host) {
+			h.capabilities = slices.DeleteFunc(session.Capabilities(), func(c string) bool { return c == session.DescribeHost })
+		})
+		b.pass(3 * time.Second)
+		if facts, err := b.control.Describe(context.Background(), "old", nil); err != nil || facts["incomplete"] == "" || facts["governor"] != "" {
+			t.Errorf("facts of an agent of an earlier version are %v, %v", facts, err)
 		}
 	})
 }

@@ -190,6 +190,9 @@ func (b *testbed) Ask(_ context.Context, name string, request []byte) ([]byte, e
 		b.t.Error(err)
 	}
 	if r.Apply == nil {
+		if r.Describe != nil {
+			return json.Marshal(session.Reply{Facts: map[string]string{"kernel": "6.1", "governor": "performance", "evil": "\x1b[2J"}})
+		}
 		return json.Marshal(session.Reply{Doctor: []session.Check{{Name: "clock", Level: "ok"}}})
 	}
 	h.asked++

@@ -2,8 +2,11 @@ package web
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
+
+	"connectrpc.com/connect"
 
 	"pillion.dev/api"
 	"pillion.dev/api/pillionv1"
@@ -93,5 +96,19 @@ func (a *agents) CheckAgent(ctx context.Context, request *pillionv1.CheckAgentRe
 	}
 	return &pillionv1.CheckAgentResponse{Checks: api.Messages[pillionv1.Check](checks)}, nil
 }
+
+// DescribeAgent returns the facts of an agent's host.
+func (a *agents) DescribeAgent(ctx context.Context, request *pillionv1.DescribeAgentRequest) (*pillionv1.DescribeAgentResponse, error) {
+	if len(request.GetDevices()) > devicesMax {
+		return nil, connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("describe agent: %d devices, limit %d", len(request.GetDevices()), devicesMax))
+	}
+	facts, err := a.control.Describe(ctx, request.GetName(), request.GetDevices())
+	if err != nil {
+		return nil, answered(err)
+	}
+	return &pillionv1.DescribeAgentResponse{Facts: facts}, nil
+}
+
+const devicesMax = 16
 
 func agentMessage(a control.Agent) *pillionv1.Agent { return api.Message[pillionv1.Agent](a) }

@@ -38,6 +38,7 @@ type Control interface {
 
 	ClockCheck(name string) (check session.Check, known bool)
 	Ask(ctx context.Context, agent string, request session.Request) (session.Reply, error)
+	Describe(ctx context.Context, agent string, devices []string) (map[string]string, error)
 }
 
 // Topology is the part of topology.Topology that this package uses.

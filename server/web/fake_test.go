@@ -147,6 +147,13 @@ func (c *fakeControl) ClockCheck(string) (session.Check, bool) {
 	return session.Check{Name: "clock and server", Level: "ok"}, true
 }
 
+func (c *fakeControl) Describe(_ context.Context, agent string, devices []string) (map[string]string, error) {
+	if _, err := c.Agent(agent); err != nil {
+		return nil, err
+	}
+	return map[string]string{"kernel": "6.1", "device": strings.Join(devices, ",")}, nil
+}
+
 func (c *fakeControl) Ask(_ context.Context, agent string, request session.Request) (session.Reply, error) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()

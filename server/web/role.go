@@ -31,13 +31,14 @@ func parseRole(name string) (role, bool) {
 
 // roles is the role that each procedure requires. Others are not served.
 var roles = map[string]role{
-	pillionv1connect.AgentServiceListAgentsProcedure:   viewer,
-	pillionv1connect.AgentServiceGetAgentProcedure:     viewer,
-	pillionv1connect.AgentServiceSetLabelsProcedure:    operator,
-	pillionv1connect.AgentServiceApproveAgentProcedure: operator,
-	pillionv1connect.AgentServiceRevokeAgentProcedure:  admin,
-	pillionv1connect.AgentServiceDeleteAgentProcedure:  admin,
-	pillionv1connect.AgentServiceCheckAgentProcedure:   operator,
+	pillionv1connect.AgentServiceListAgentsProcedure:    viewer,
+	pillionv1connect.AgentServiceGetAgentProcedure:      viewer,
+	pillionv1connect.AgentServiceSetLabelsProcedure:     operator,
+	pillionv1connect.AgentServiceApproveAgentProcedure:  operator,
+	pillionv1connect.AgentServiceRevokeAgentProcedure:   admin,
+	pillionv1connect.AgentServiceDeleteAgentProcedure:   admin,
+	pillionv1connect.AgentServiceCheckAgentProcedure:    operator,
+	pillionv1connect.AgentServiceDescribeAgentProcedure: operator,
 
 	pillionv1connect.SessionServicePlanSessionProcedure:   viewer,
 	pillionv1connect.SessionServiceCreateSessionProcedure: operator,

@@ -50,6 +50,9 @@ const (
 	AgentServiceDeleteAgentProcedure = "/pillion.v1.AgentService/DeleteAgent"
 	// AgentServiceCheckAgentProcedure is the fully-qualified name of the AgentService's CheckAgent RPC.
 	AgentServiceCheckAgentProcedure = "/pillion.v1.AgentService/CheckAgent"
+	// AgentServiceDescribeAgentProcedure is the fully-qualified name of the AgentService's
+	// DescribeAgent RPC.
+	AgentServiceDescribeAgentProcedure = "/pillion.v1.AgentService/DescribeAgent"
 )
 
 // AgentServiceClient is a client for the pillion.v1.AgentService service.
@@ -68,6 +71,8 @@ type AgentServiceClient interface {
 	DeleteAgent(context.Context, *pillionv1.DeleteAgentRequest) (*pillionv1.DeleteAgentResponse, error)
 	// CheckAgent runs an agent's checks of its host. Role: operator.
 	CheckAgent(context.Context, *pillionv1.CheckAgentRequest) (*pillionv1.CheckAgentResponse, error)
+	// DescribeAgent returns the kernel, the processor and the settings of an agent's host. Role: operator.
+	DescribeAgent(context.Context, *pillionv1.DescribeAgentRequest) (*pillionv1.DescribeAgentResponse, error)
 }
 
 // NewAgentServiceClient constructs a client for the pillion.v1.AgentService service. By default, it
@@ -125,18 +130,25 @@ func NewAgentServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(agentServiceMethods.ByName("CheckAgent")),
 			connect.WithClientOptions(opts...),
 		),
+		describeAgent: connect.NewClient[pillionv1.DescribeAgentRequest, pillionv1.DescribeAgentResponse](
+			httpClient,
+			baseURL+AgentServiceDescribeAgentProcedure,
+			connect.WithSchema(agentServiceMethods.ByName("DescribeAgent")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
 // agentServiceClient implements AgentServiceClient.
 type agentServiceClient struct {
-	listAgents   *connect.Client[pillionv1.ListAgentsRequest, pillionv1.ListAgentsResponse]
-	getAgent     *connect.Client[pillionv1.GetAgentRequest, pillionv1.GetAgentResponse]
-	setLabels    *connect.Client[pillionv1.SetLabelsRequest, pillionv1.SetLabelsResponse]
-	approveAgent *connect.Client[pillionv1.ApproveAgentRequest, pillionv1.ApproveAgentResponse]
-	revokeAgent  *connect.Client[pillionv1.RevokeAgentRequest, pillionv1.RevokeAgentResponse]
-	deleteAgent  *connect.Client[pillionv1.DeleteAgentRequest, pillionv1.DeleteAgentResponse]
-	checkAgent   *connect.Client[pillionv1.CheckAgentRequest, pillionv1.CheckAgentResponse]
+	listAgents    *connect.Client[pillionv1.ListAgentsRequest, pillionv1.ListAgentsResponse]
+	getAgent      *connect.Client[pillionv1.GetAgentRequest, pillionv1.GetAgentResponse]
+	setLabels     *connect.Client[pillionv1.SetLabelsRequest, pillionv1.SetLabelsResponse]
+	approveAgent  *connect.Client[pillionv1.ApproveAgentRequest, pillionv1.ApproveAgentResponse]
+	revokeAgent   *connect.Client[pillionv1.RevokeAgentRequest, pillionv1.RevokeAgentResponse]
+	deleteAgent   *connect.Client[pillionv1.DeleteAgentRequest, pillionv1.DeleteAgentResponse]
+	checkAgent    *connect.Client[pillionv1.CheckAgentRequest, pillionv1.CheckAgentResponse]
+	describeAgent *connect.Client[pillionv1.DescribeAgentRequest, pillionv1.DescribeAgentResponse]
 }
 
 // ListAgents calls pillion.v1.AgentService.ListAgents.
@@ -202,6 +214,15 @@ func (c *agentServiceClient) CheckAgent(ctx context.Context, req *pillionv1.Chec
 	return nil, err
 }
 
+// DescribeAgent calls pillion.v1.AgentService.DescribeAgent.
+func (c *agentServiceClient) DescribeAgent(ctx context.Context, req *pillionv1.DescribeAgentRequest) (*pillionv1.DescribeAgentResponse, error) {
+	response, err := c.describeAgent.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // AgentServiceHandler is an implementation of the pillion.v1.AgentService service.
 type AgentServiceHandler interface {
 	// ListAgents returns all agents, by name. Role: viewer.
@@ -218,6 +239,8 @@ type AgentServiceHandler interface {
 	DeleteAgent(context.Context, *pillionv1.DeleteAgentRequest) (*pillionv1.DeleteAgentResponse, error)
 	// CheckAgent runs an agent's checks of its host. Role: operator.
 	CheckAgent(context.Context, *pillionv1.CheckAgentRequest) (*pillionv1.CheckAgentResponse, error)
+	// DescribeAgent returns the kernel, the processor and the settings of an agent's host. Role: operator.
+	DescribeAgent(context.Context, *pillionv1.DescribeAgentRequest) (*pillionv1.DescribeAgentResponse, error)
 }
 
 // NewAgentServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -271,6 +294,12 @@ func NewAgentServiceHandler(svc AgentServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(agentServiceMethods.ByName("CheckAgent")),
 		connect.WithHandlerOptions(opts...),
 	)
+	agentServiceDescribeAgentHandler := connect.NewUnaryHandlerSimple(
+		AgentServiceDescribeAgentProcedure,
+		svc.DescribeAgent,
+		connect.WithSchema(agentServiceMethods.ByName("DescribeAgent")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/pillion.v1.AgentService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case AgentServiceListAgentsProcedure:
@@ -287,6 +316,8 @@ func NewAgentServiceHandler(svc AgentServiceHandler, opts ...connect.HandlerOpti
 			agentServiceDeleteAgentHandler.ServeHTTP(w, r)
 		case AgentServiceCheckAgentProcedure:
 			agentServiceCheckAgentHandler.ServeHTTP(w, r)
+		case AgentServiceDescribeAgentProcedure:
+			agentServiceDescribeAgentHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -322,4 +353,8 @@ func (UnimplementedAgentServiceHandler) DeleteAgent(context.Context, *pillionv1.
 
 func (UnimplementedAgentServiceHandler) CheckAgent(context.Context, *pillionv1.CheckAgentRequest) (*pillionv1.CheckAgentResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("pillion.v1.AgentService.CheckAgent is not implemented"))
+}
+
+func (UnimplementedAgentServiceHandler) DescribeAgent(context.Context, *pillionv1.DescribeAgentRequest) (*pillionv1.DescribeAgentResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("pillion.v1.AgentService.DescribeAgent is not implemented"))
 }

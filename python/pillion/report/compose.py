@@ -234,7 +234,11 @@ class _Composer:
         stop = ", ".join("%s %s" % (k.replace("_", " "), _plain(v)) for k, v in d.stop.items() if v not in (None, "", 0))
         facts = [["design", order], ["seed", d.seed], ["hash", d.hash], ["stop", stop], ["cells", len(d.cells)]]
         parts.append(Table("Design", ["", ""], [[k, v] for k, v in facts if v not in ("", 0)]))
-        environment = list(_flat(d.environment))
+        for name, sentence in (("differences", "The hosts differ in what can change a result: %s."), ("changes", "The environment changed during the experiment: %s.")):
+            found = d.environment.get(name)
+            if isinstance(found, list) and found:
+                parts.append(Text(sentence % "; ".join(str(one) for one in found)))
+        environment = list(_flat({k: v for k, v in d.environment.items() if k not in ("differences", "changes")}))
         if environment:
             parts.append(Table("Environment, as the runner found it", ["", ""], environment))
         if self.x.source:
