@@ -10,18 +10,17 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 	"time"
+
+	"pillion.dev/bench/result"
 )
 
 // delay matches the delay in a line of a watch.
@@ -30,33 +29,20 @@ var delay = regexp.MustCompile(` p50 [0-9.]+ (ns|µs|ms|s) `)
 // limit is how long the second command may take.
 const limit = 2 * time.Minute
 
-// result is what is printed.
-type result struct {
-	UpSeconds         float64 `json:"up_s"` // the first command
-	FirstDelaySeconds float64 `json:"first_delay_s"`
-}
+func main() { result.Only("first-delay", command) }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := measure(ctx)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "first-delay:", err)
-		os.Exit(1)
+func command(f *flag.FlagSet) func(ctx context.Context) (result.Result, error) {
+	bin := f.String("bin", "bin", "folder of the programs")
+	spec := f.String("lab", "lab/two-hosts.yaml", "lab file")
+	return func(ctx context.Context) (result.Result, error) {
+		up := []string{filepath.Join(*bin, "pillion-agent"), "lab", "up", *spec}
+		watch := []string{filepath.Join(*bin, "pillion"), "session", "create", "--from", "a", "--to", "b", "--watch"}
+		ready, whole, err := once(ctx, up, watch)
+		if err != nil {
+			return nil, err
+		}
+		return result.Result{"up_s": ready.Seconds(), "first_delay_s": whole.Seconds()}, nil
 	}
-}
-
-func measure(ctx context.Context) error {
-	bin := flag.String("bin", "bin", "folder of the programs")
-	spec := flag.String("lab", "lab/two-hosts.yaml", "lab file")
-	flag.Parse()
-	up := []string{filepath.Join(*bin, "pillion-agent"), "lab", "up", *spec}
-	watch := []string{filepath.Join(*bin, "pillion"), "session", "create", "--from", "a", "--to", "b", "--watch"}
-	ready, whole, err := once(ctx, up, watch)
-	if err != nil {
-		return err
-	}
-	return json.NewEncoder(os.Stdout).Encode(result{ready.Seconds(), whole.Seconds()})
 }
 
 // once runs both commands; the times are from the start of the first.

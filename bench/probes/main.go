@@ -10,7 +10,7 @@
 package main
 
 import (
-	"encoding/json"
+	"context"
 	"flag"
 	"fmt"
 	"maps"
@@ -18,14 +18,9 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
-)
 
-// result is what is printed.
-type result struct {
-	Path     string  `json:"path"`
-	Revision string  `json:"revision"`
-	Ns       float64 `json:"ns"` // per packet
-}
+	"pillion.dev/bench/result"
+)
 
 // paths are what can be measured, by name.
 func paths() map[string]func(revision string, frames int) (float64, error) {
@@ -39,38 +34,27 @@ func paths() map[string]func(revision string, frames int) (float64, error) {
 	return all
 }
 
-func main() {
-	if err := measure(os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, "probes:", err)
-		os.Exit(1)
-	}
-}
+func main() { result.Only("probes", command) }
 
-func measure(arguments []string) error {
-	flags := flag.NewFlagSet("probes", flag.ExitOnError)
+func command(f *flag.FlagSet) func(ctx context.Context) (result.Result, error) {
 	known := paths()
 	names := strings.Join(slices.Sorted(maps.Keys(known)), ", ")
-	r := result{}
-	flags.StringVar(&r.Path, "path", "source-ipv6-16-warm", "one of "+names)
-	flags.StringVar(&r.Revision, "revision", "", "of git; empty for the files as they are")
-	frames := flags.Int("frames", 5000, "packets of a run")
-	if err := flags.Parse(arguments); err != nil {
-		return err
+	path := f.String("path", "source-ipv6-16-warm", "one of "+names)
+	revision := f.String("revision", "", "of git; empty for the files as they are")
+	frames := f.Int("frames", 5000, "packets of a run")
+	return func(context.Context) (result.Result, error) {
+		switch {
+		case known[*path] == nil:
+			return nil, fmt.Errorf("read arguments: unknown path %q; there are %s", *path, names)
+		case *frames < 1:
+			return nil, fmt.Errorf("read arguments: --frames %d is below 1", *frames)
+		}
+		ns, err := known[*path](*revision, *frames)
+		if err != nil {
+			return nil, fmt.Errorf("measure %s of %q: %w", *path, *revision, err)
+		}
+		return result.Result{"path": *path, "revision": *revision, "ns": ns}, nil // ns per packet
 	}
-	path := known[r.Path]
-	switch {
-	case path == nil:
-		return fmt.Errorf("read arguments: unknown path %q; there are %s", r.Path, names)
-	case flags.NArg() > 0:
-		return fmt.Errorf("read arguments: unexpected %q", flags.Arg(0))
-	case *frames < 1:
-		return fmt.Errorf("read arguments: --frames %d is below 1", *frames)
-	}
-	var err error
-	if r.Ns, err = path(r.Revision, *frames); err != nil {
-		return fmt.Errorf("measure %s of %q: %w", r.Path, r.Revision, err)
-	}
-	return json.NewEncoder(os.Stdout).Encode(r)
 }
 
 // object returns a file of a revision; empty means the working tree.

@@ -1,5 +1,5 @@
 // Package result is what the workloads of experiments have in common: a program with
-// subcommands, each of which measures once under one condition and prints one JSON object. What is
+// subcommands or without, each of which measures once under one condition and prints one JSON object. What is
 // repeated, compared and judged belongs to the experiment that starts it (bench/*.yaml).
 package result
 
@@ -53,30 +53,36 @@ func Root(c Command) Command {
 	}
 }
 
-// Main is the main function of a workload.
+// Main is the main function of a workload with subcommands.
 func Main(name string, commands map[string]Command) {
+	if len(os.Args) < 2 || commands[os.Args[1]] == nil {
+		fail(name, fmt.Errorf("want a subcommand: %s", strings.Join(slices.Sorted(maps.Keys(commands)), ", ")))
+	}
+	run(name, name+" "+os.Args[1], commands[os.Args[1]], os.Args[2:])
+}
+
+// Only is the main function of a workload that measures one thing.
+func Only(name string, c Command) { run(name, name, c, os.Args[1:]) }
+
+func run(name, usage string, c Command, arguments []string) {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, name, commands, os.Args[1:])
-	cancel()
+	defer cancel()
+	f := flag.NewFlagSet(usage, flag.ExitOnError)
+	measure := c(f)
+	_ = f.Parse(arguments) // exits
+	if f.NArg() > 0 {
+		fail(name, fmt.Errorf("unexpected argument %q", f.Arg(0)))
+	}
+	r, err := measure(ctx)
+	if err == nil {
+		err = r.Print(os.Stdout)
+	}
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
-		os.Exit(1)
+		fail(name, err)
 	}
 }
 
-func run(ctx context.Context, name string, commands map[string]Command, arguments []string) error {
-	if len(arguments) == 0 || commands[arguments[0]] == nil {
-		return fmt.Errorf("want a subcommand: %s", strings.Join(slices.Sorted(maps.Keys(commands)), ", "))
-	}
-	f := flag.NewFlagSet(name+" "+arguments[0], flag.ExitOnError)
-	measure := commands[arguments[0]](f)
-	_ = f.Parse(arguments[1:]) // exits
-	if f.NArg() > 0 {
-		return fmt.Errorf("unexpected argument %q", f.Arg(0))
-	}
-	r, err := measure(ctx)
-	if err != nil {
-		return err
-	}
-	return r.Print(os.Stdout)
+func fail(name string, err error) {
+	fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+	os.Exit(1)
 }
