@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"pillion.dev/agent/hops"
 	"pillion.dev/agent/policy"
 	"pillion.dev/agent/runner"
 	"pillion.dev/measure"
@@ -119,22 +120,7 @@ func (t *tracer) once(ctx context.Context, task session.TraceTask) session.Trace
 	for _, sample := range trace.Samples(&path, task.Session, task.Peer) {
 		t.sink(&measure.Hops, sample)
 	}
-	return resultOf(path)
-}
-
-func resultOf(path trace.Path) session.TraceResult {
-	result := session.TraceResult{
-		Time: path.Time, Source: path.Source.String(), Address: path.Destination.String(),
-		Protocol: path.Protocol, Reached: path.Reached,
-	}
-	for _, hop := range path.Hops {
-		h := session.TraceHop{TTL: hop.TTL, RTT: int64(hop.RTT), Sent: hop.Sent, Answers: hop.Answers}
-		if hop.Address.IsValid() {
-			h.Address = hop.Address.String()
-		}
-		result.Hops = append(result.Hops, h)
-	}
-	return result
+	return hops.Result(&path)
 }
 
 // states returns the state of each task.

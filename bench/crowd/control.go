@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"pillion.dev/agent/hops"
 	"pillion.dev/measure"
 	"pillion.dev/session"
 	"pillion.dev/trace"
@@ -25,7 +26,7 @@ func (h *host) serve(_ context.Context, text []byte) ([]byte, error) {
 		reply.Tasks = h.apply(*request.Apply)
 	case request.Trace != nil:
 		path := h.trace(*request.Trace, time.Now())
-		result := resultOf(path)
+		result := hops.Result(&path)
 		if err := h.sending.Put(&measure.Hops, trace.Samples(&path, request.Trace.Session, request.Trace.Peer)...); err != nil {
 			return nil, err
 		}

@@ -61,18 +61,3 @@ func (h *host) traceDue(now time.Time) error {
 	}
 	return h.sending.Put(&measure.Hops, rows...)
 }
-
-func resultOf(path trace.Path) session.TraceResult {
-	result := session.TraceResult{
-		Time: path.Time, Source: path.Source.String(), Address: path.Destination.String(),
-		Protocol: path.Protocol, Reached: path.Reached,
-	}
-	for _, hop := range path.Hops {
-		h := session.TraceHop{TTL: hop.TTL, RTT: int64(hop.RTT), Sent: hop.Sent, Answers: hop.Answers}
-		if hop.Address.IsValid() {
-			h.Address = hop.Address.String()
-		}
-		result.Hops = append(result.Hops, h)
-	}
-	return result
-}
