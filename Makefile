@@ -224,10 +224,10 @@ paper-s5: workloads ## repeat the experiments of li-2015, exact sending (10 hour
 	.ci/experiment --paper li-2015 $(RESULTS) bench/paper/s5/*.yaml
 
 .PHONY: bench-service
-bench-service: install build ## measure ingest, 500 agents, and a query over 100 million rows (12 minutes)
-	go run ./bench/ingest
-	go run ./bench/ingest --steady --agents 500 --seconds 300
-	go run ./bench/query
+bench-service: install build ## measure ingest, 500 agents, queries over 100 million rows, and appending (two hours at most; QUICK=1: 2 minutes)
+	go build -o bin/bench/ ./bench/ingest ./bench/query ./bench/fill
+	go test -c -o bin/bench/duckdb.test ./archive/duckdb
+	.ci/experiment $(RESULTS) bench/ingest.yaml bench/steady.yaml bench/query.yaml bench/fill.yaml
 
 .PHONY: bench-page
 bench-page: install build ## measure the page's charts in Chromium, 3 to 200 lines, live (20 minutes; QUICK=1: 2 minutes)

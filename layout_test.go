@@ -97,7 +97,7 @@ var lineLimits = []struct {
 var exceptions = []exception{
 	{"main", "bench/overhead", "the load of experiments of `make bench` and `make paper-s1`, never shipped: the product is three binaries"},
 	{"main", "bench/first-delay", "the load of the experiment of `make first-delay`, never shipped: the product is three binaries"},
-	{"main", "bench/ingest", "an experiment run by hand, never shipped: the product is three binaries"},
+	{"main", "bench/ingest", "the load of experiments of `make bench-service`, never shipped: the product is three binaries"},
 	{"main", "bench/campaign", "a test with faults for `make campaign`, never shipped: the product is three binaries"},
 	{"main", "bench/crowd", "a simulation run by hand and by the page's tests, never shipped: the product is three binaries"},
 	{"main", "ui/pack", "a step of the page's build, run by go generate, never shipped: the product is three binaries"},
@@ -108,9 +108,9 @@ var exceptions = []exception{
 	{"main", "bench/send", "an experiment for `make bench-send`, never shipped: the product is three binaries"},
 	{"main", "bench/capacity", "an experiment for `make bench-capacity`, never shipped: the product is three binaries"},
 	{"main", "bench/instrumented", "the load of experiments of `make paper-s4`, `make bench-relay` and `make bench-oml`, never shipped: the product is three binaries"},
-	{"main", "bench/fill", "an experiment run by hand, never shipped: the product is three binaries"},
+	{"main", "bench/fill", "the load of an experiment of `make bench-service`, never shipped: the product is three binaries"},
 	{"main", "bench/probes", "the load of the experiment of `make bench-probes`, never shipped: the product is three binaries"},
-	{"main", "bench/query", "an experiment run by hand, never shipped: the product is three binaries"},
+	{"main", "bench/query", "the load of an experiment of `make bench-service`, never shipped: the product is three binaries"},
 	{"import", "bench/probes/destination.go", "frames of an experiment, never shipped"},
 	{"import", "bench/probes/source.go", "packets of an experiment, never shipped"},
 }

@@ -98,7 +98,7 @@ func setValue(vector duckdb.Vector, at int, value any) {
 }
 
 // BenchmarkFill appends 50,000 rows of flows and commits them, column by column as the
-// archive does, and value by value; bench/fill compares the two.
+// archive does, and value by value; bench/fill.yaml compares the two.
 func BenchmarkFill(b *testing.B) {
 	made := longBatch(b, 0, 0, 50_000)
 	types := tableTypes(&measure.Flows)

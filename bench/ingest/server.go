@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"pillion.dev/bench/fleet"
+	"pillion.dev/bench/result"
 )
 
 // server is the program that is measured.
@@ -47,27 +48,28 @@ func (s *server) watch(ctx context.Context) {
 	}
 }
 
-// account counts the rows in the archive, and stops the server.
-func (s *server) account(ctx context.Context, r *result) error {
+// account compares the rows in the archive with those that were acknowledged, and stops the server.
+func (s *server) account(ctx context.Context, acked int64, r result.Result) error {
 	client, err := s.Client()
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	if r.RowsStored, err = fleet.Number(ctx, client, "SELECT count(*) AS n FROM "+columns.Name); err != nil {
+	stored, err := fleet.Number(ctx, client, "SELECT count(*) AS n FROM "+columns.Name)
+	if err != nil {
 		return err
 	}
-	r.ServerMiB = float64(s.largest.Load()) / (1 << 20)
 	s.stop()
-	if usage, ok := s.Command.ProcessState.SysUsage().(*syscall.Rusage); ok {
-		r.ServerCPU = time.Duration(usage.Utime.Nano() + usage.Stime.Nano()).Seconds()
-	}
 	info, err := os.Stat(filepath.Join(s.Folder, "archive.duckdb"))
 	if err != nil {
 		return err
 	}
-	r.ArchiveMiB = float64(info.Size()) / (1 << 20)
-	r.BytesPerRow = float64(info.Size()) / float64(max(r.RowsStored, 1))
+	rows := float64(max(stored, 1))
+	r["rows"], r["missing_rows"] = acked, acked-stored
+	r["memory_mb"], r["archive_bytes_per_row"] = float64(s.largest.Load())/1e6, float64(info.Size())/rows
+	if usage, ok := s.Command.ProcessState.SysUsage().(*syscall.Rusage); ok {
+		r["cpu_us_per_row"] = float64(usage.Utime.Nano()+usage.Stime.Nano()) / 1e3 / rows
+	}
 	return nil
 }
 

@@ -4,25 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/apache/arrow-go/v18/arrow"
-
 	"pillion.dev/bench/fleet"
+	"pillion.dev/bench/result"
 	"pillion.dev/bus"
 	"pillion.dev/measure"
 )
 
-// columns are those of the comparison with other programs, and the time.
-var columns = &measure.Schema{Name: "ingest", Doc: "rows of the benchmark", Fields: []measure.Field{
-	measure.TimeField,
-	{Name: "number", Type: measure.Int64}, {Name: "value", Type: measure.Float64}, {Name: "total", Type: measure.Uint64},
-	{Name: "label", Type: measure.String}, {Name: "small", Type: measure.Uint32},
-}}
+const (
+	// leastLength of a measurement is that of an interval of the rate.
+	leastLength = time.Second
+	joinAtOnce  = 8
+	answerTime  = 30 * time.Second
+)
 
 // swarm is the set of agents.
 type swarm struct {
@@ -31,133 +28,167 @@ type swarm struct {
 	retries atomic.Int64
 
 	mu      sync.Mutex
-	answers []float64 // ms
-	delays  []float64 // ms, of rows
+	answers []int64 // ns, from sending a batch to its acknowledgement
+	delays  []int64 // ns, from a row's time to the acknowledgement
 	counted atomic.Bool
 }
 
 // join enrols the agents and waits until all are connected.
-func join(ctx context.Context, s *server, o settings, folder string) (*swarm, error) {
+func join(ctx context.Context, s *server, agents int, folder string) (*swarm, error) {
 	token, err := s.Secret("join.token")
 	if err != nil {
 		return nil, err
 	}
 	joining := fleet.Joining{Server: s.Address, Token: token, Folder: folder}
-	w := &swarm{}
-	for n := range o.agents {
-		a, err := joining.Join(ctx, fmt.Sprintf("agent-%03d", n))
-		if err != nil {
-			return nil, err
-		}
-		w.agents = append(w.agents, a)
+	w := &swarm{agents: make([]*bus.Agent, agents)}
+	failed := make([]error, agents)
+	var parts sync.WaitGroup
+	turns := make(chan struct{}, joinAtOnce)
+	for n := range agents {
+		parts.Go(func() {
+			turns <- struct{}{}
+			defer func() { <-turns }()
+			w.agents[n], failed[n] = joining.Join(ctx, fmt.Sprintf("agent-%03d", n))
+		})
+	}
+	parts.Wait()
+	if err := errors.Join(failed...); err != nil {
+		w.close()
+		return nil, err
 	}
 	return w, nil
 }
 
+// close disconnects the agents; a second call does nothing.
 func (w *swarm) close() {
 	for _, a := range w.agents {
-		a.Close()
-	}
-}
-
-// batch is a payload of that many rows, the last of them at the given time and all
-// of them within the second before.
-func batch(rows int, last time.Time) ([]byte, error) {
-	var payload []byte
-	stream, err := measure.NewStream(columns, measure.StreamOptions{Rows: rows, Bytes: measure.BatchBytesMax},
-		func(_ *measure.Schema, record arrow.RecordBatch) error {
-			e, err := measure.Encode(measure.Key{Stream: columns.Name}, record)
-			payload = e.Payload
-			return err
-		})
-	if err != nil {
-		return nil, err
-	}
-	sample := make(measure.Sample, len(columns.Fields))
-	step := time.Second / time.Duration(rows)
-	for n := range rows {
-		sample[0] = measure.TimeValue(last.Add(-time.Duration(rows-1-n) * step))
-		sample[1] = measure.Int64Value(rand.Int64N(1 << 40))
-		sample[2] = measure.Float64Value(rand.NormFloat64())
-		sample[3] = measure.Uint64Value(uint64(n))
-		sample[4] = measure.StringValue(fmt.Sprintf("label-%06d", rand.IntN(1_000_000)))
-		sample[5] = measure.Uint32Value(rand.Uint32N(1000))
-		if err := stream.Append(sample); err != nil {
-			return nil, err
+		if a != nil {
+			a.Close()
 		}
 	}
-	return payload, stream.Close()
+	w.agents = nil
 }
 
-// flow lets all agents send, and records the results.
-func (w *swarm) flow(ctx context.Context, o settings, r *result) {
-	ctx, stop := context.WithTimeout(ctx, time.Duration(o.warm+o.seconds)*time.Second)
-	defer stop()
+// flow lets all agents send, and puts figures into the result.
+func (w *swarm) flow(ctx context.Context, o settings, r result.Result) error {
+	sending, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var payloads [][]byte
+	if o.window > 0 {
+		var err error
+		if payloads, err = prepare(o.rows); err != nil {
+			return err
+		}
+		r["batch_bytes"] = len(payloads[0])
+	}
 	var senders sync.WaitGroup
+	begin := func(send func() error) {
+		senders.Go(func() {
+			if err := send(); err != nil {
+				stop(err)
+			}
+		})
+	}
 	for n, a := range w.agents {
-		if o.steady {
-			senders.Go(func() { w.steady(ctx, a, o.rows, time.Duration(n)*time.Second/time.Duration(len(w.agents))) })
+		if o.window == 0 {
+			phase := time.Duration(n) * time.Second / time.Duration(len(w.agents))
+			begin(func() error { return w.steady(sending, a, o.rows, phase) })
 			continue
 		}
 		var next atomic.Uint64
-		payloads := prepare(o.rows)
 		for range o.window {
-			senders.Go(func() { w.flood(ctx, a, &next, payloads, o.rows) })
+			begin(func() error { return w.flood(sending, a, &next, payloads, o.rows) })
 		}
-		r.PayloadBytes = len(payloads[0])
 	}
-	r.RowsPerSecond, r.RowsPerSecondLeast = w.rates(ctx, o)
+	err := w.watch(sending, o, r)
+	stop(nil)
 	senders.Wait()
-	r.RowsSent, r.Retries = w.acked.Load(), w.retries.Load()
-	r.AnswerMS = percentilesOf(w.answers)
-	if o.steady {
-		p := percentilesOf(w.delays)
-		r.QueryableMS = &p
+	if err != nil {
+		return err
 	}
+	r["retries"] = w.retries.Load()
+	put(r, "answer", w.answers)
+	put(r, "queryable", w.delays)
+	return nil
 }
 
-// prepare encodes different payloads in advance: the agents' work is not measured.
-func prepare(rows int) [][]byte {
-	var payloads [][]byte
-	for n := range 8 {
-		payload, err := batch(rows, time.Now().Add(time.Duration(n)*time.Second))
-		if err != nil {
-			panic(err)
-		}
-		payloads = append(payloads, payload)
+// put writes the percentiles of times in ns.
+func put(r result.Result, name string, times []int64) {
+	if len(times) == 0 {
+		return
 	}
-	return payloads
+	s := result.NewSample(times)
+	r[name+"_p50_ms"], r[name+"_p99_ms"], r[name+"_max_ms"] = s.Quantile(0.5)/1e6, s.Quantile(0.99)/1e6, s.Quantile(1)/1e6
+}
+
+// watch lets rows flow unmeasured, and then for the length of the measurement. Intervals are of about a second.
+func (w *swarm) watch(ctx context.Context, o settings, r result.Result) error {
+	if err := pause(ctx, o.warm); err != nil {
+		return err
+	}
+	w.counted.Store(true)
+	begin, first := time.Now(), w.acked.Load()
+	at, before := begin, first
+	least := 0.0
+	intervals := int(o.length / leastLength)
+	for n := range intervals {
+		if err := pause(ctx, time.Until(begin.Add(time.Duration(n+1)*o.length/time.Duration(intervals)))); err != nil {
+			return err
+		}
+		now, rows := time.Now(), w.acked.Load()
+		rate := float64(rows-before) / now.Sub(at).Seconds()
+		if n == 0 || rate < least {
+			least = rate
+		}
+		r.AddRow(map[string]any{"second": now.Sub(begin).Seconds(), "rows_per_s": rate})
+		at, before = now, rows
+	}
+	r["rows_per_s"], r["rows_per_s_min"] = float64(before-first)/at.Sub(begin).Seconds(), least
+	return nil
+}
+
+// pause returns an error if the context ends meanwhile.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // flood sends batches continuously.
-func (w *swarm) flood(ctx context.Context, a *bus.Agent, next *atomic.Uint64, payloads [][]byte, rows int) {
+func (w *swarm) flood(ctx context.Context, a *bus.Agent, next *atomic.Uint64, payloads [][]byte, rows int) error {
 	for ctx.Err() == nil {
 		sequence := next.Add(1) - 1
-		w.send(a, sequence, payloads[sequence%uint64(len(payloads))], rows)
+		if err := w.send(ctx, a, sequence, payloads[sequence%uint64(len(payloads))], rows); err != nil {
+			return err
+		}
 	}
+	return nil
 }
 
 // steady sends one batch per second, with the rows of that second.
-func (w *swarm) steady(ctx context.Context, a *bus.Agent, rows int, phase time.Duration) {
-	select {
-	case <-time.After(phase):
-	case <-ctx.Done():
-		return
+func (w *swarm) steady(ctx context.Context, a *bus.Agent, rows int, phase time.Duration) error {
+	if pause(ctx, phase) != nil {
+		return nil
 	}
 	ticks := time.NewTicker(time.Second)
 	defer ticks.Stop()
-	for sequence := uint64(0); ctx.Err() == nil; sequence++ {
+	for sequence := uint64(0); ; sequence++ {
 		select {
 		case <-ctx.Done():
-			return
+			return nil
 		case <-ticks.C:
 		}
 		last := time.Now()
 		payload, err := batch(rows, last)
 		if err != nil {
-			panic(err)
+			return err
 		}
-		w.send(a, sequence, payload, rows)
+		if err := w.send(ctx, a, sequence, payload, rows); err != nil {
+			return err
+		}
 		w.note(last, rows)
 	}
 }
@@ -171,66 +202,32 @@ func (w *swarm) note(last time.Time, rows int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for n := range rows {
-		w.delays = append(w.delays, (took+time.Duration(n)*time.Second/time.Duration(rows)).Seconds()*1e3)
+		w.delays = append(w.delays, int64(took+time.Duration(n)*time.Second/time.Duration(rows)))
 	}
 }
 
-// send returns once the batch is acknowledged.
-func (w *swarm) send(a *bus.Agent, sequence uint64, payload []byte, rows int) {
+// send returns once the batch is acknowledged, also after the end of the measurement: what was sent is accounted for.
+func (w *swarm) send(ctx context.Context, a *bus.Agent, sequence uint64, payload []byte, rows int) error {
 	e := measure.Envelope{
 		Key: measure.Key{Stream: columns.Name, Epoch: 1, Sequence: sequence}, Rows: rows,
 		Checksum: measure.Checksum(payload), Payload: payload,
 	}
 	for begun := time.Now(); ; {
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-		err := a.Send(ctx, e)
+		answering, cancel := context.WithTimeout(context.Background(), answerTime)
+		err := a.Send(answering, e)
 		cancel()
 		if err == nil {
 			w.acked.Add(int64(rows))
 			if w.counted.Load() {
 				w.mu.Lock()
-				w.answers = append(w.answers, time.Since(begun).Seconds()*1e3)
+				w.answers = append(w.answers, int64(time.Since(begun)))
 				w.mu.Unlock()
 			}
-			return
+			return nil
 		}
-		if errors.Is(err, bus.ErrRejected) {
-			panic(err)
+		if errors.Is(err, bus.ErrRejected) || ctx.Err() != nil && time.Since(begun) > 2*answerTime {
+			return fmt.Errorf("send batch %d: %w", sequence, err)
 		}
 		w.retries.Add(1)
 	}
-}
-
-// rates returns the acknowledged rows of each second after the warm-up.
-func (w *swarm) rates(ctx context.Context, o settings) (median, least float64) {
-	var rates []float64
-	ticks := time.NewTicker(time.Second)
-	defer ticks.Stop()
-	before, at := int64(0), time.Now()
-	for n := 0; ; n++ {
-		select {
-		case <-ctx.Done():
-			if len(rates) == 0 {
-				return 0, 0
-			}
-			slices.Sort(rates)
-			return rates[len(rates)/2], rates[0]
-		case <-ticks.C:
-		}
-		now, rows := time.Now(), w.acked.Load()
-		if n >= o.warm {
-			w.counted.Store(true)
-			rates = append(rates, float64(rows-before)/now.Sub(at).Seconds())
-		}
-		before, at = rows, now
-	}
-}
-
-func percentilesOf(values []float64) percentiles {
-	if len(values) == 0 {
-		return percentiles{}
-	}
-	slices.Sort(values)
-	at := func(q float64) float64 { return values[min(int(q*float64(len(values))), len(values)-1)] }
-	return percentiles{P50: at(0.5), P99: at(0.99), Max: values[len(values)-1]}
 }

@@ -39,12 +39,7 @@ func Parse(t *testing.T, program string, read func(words []string) error, patter
 			if !strings.HasPrefix(s.Run.Command, program+" ") {
 				continue
 			}
-			for _, c := range s.Cells() {
-				command, err := s.Values(c, experiment.Turn{}).Replace(s.Run.Command)
-				if err != nil {
-					t.Fatal(err)
-				}
-				line := strings.TrimPrefix(command, program)
+			for _, line := range lines(t, program, s) {
 				for _, quick := range []string{"", "QUICK=1; "} {
 					words, err := split(quick, line)
 					if err == nil {
@@ -62,6 +57,32 @@ func Parse(t *testing.T, program string, read func(words []string) error, patter
 		t.Errorf("no experiment in %v calls %s", patterns, program)
 	}
 	return calls
+}
+
+// lines are the calls of the program in the experiment, without its name: those of all cells, and those of the setup,
+// which && joins.
+func lines(t *testing.T, program string, s *experiment.Spec) (all []string) {
+	t.Helper()
+	for _, c := range s.Cells() {
+		command, err := s.Values(c, experiment.Turn{}).Replace(s.Run.Command)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, strings.TrimPrefix(command, program))
+	}
+	if s.Setup == nil {
+		return all
+	}
+	start, err := s.SetupValues().Replace(s.Setup.Start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for command := range strings.SplitSeq(start, "&&") {
+		if line, ok := strings.CutPrefix(strings.TrimSpace(command), program+" "); ok {
+			all = append(all, line)
+		}
+	}
+	return all
 }
 
 // split returns the words of a command line as the shell reads it after an assignment.
