@@ -9,6 +9,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	duckdb "github.com/duckdb/duckdb-go-bindings"
 
+	"pillion.dev/archive"
 	"pillion.dev/measure"
 )
 
@@ -97,19 +98,53 @@ func setValue(vector duckdb.Vector, at int, value any) {
 	}
 }
 
+// fillWays are the two ways to append rows of flows to the archive.
+func fillWays(types []measure.Type, p part) map[string]func(*connection) error {
+	return map[string]func(*connection) error{
+		"columns": func(c *connection) error { return c.appendParts("main", measure.Flows.Name, types, []part{p}) },
+		"values":  func(c *connection) error { return c.appendByValue("main", measure.Flows.Name, types, p) },
+	}
+}
+
+// flowsPart has rows of flows in the columns of their table, which the archive has made.
+func flowsPart(t testing.TB, a *Archive, rows int) (types []measure.Type, p part) {
+	t.Helper()
+	store(t, a, longBatch(t, 0, 0, 1))
+	made, table := longBatch(t, 0, 0, rows), a.schemas[measure.Flows.Name]
+	p = part{rows: rows, columns: []arrow.Array{repeated("appended", rows)}}
+	for _, f := range table.Fields {
+		if f == archive.ArrivalField {
+			p.columns = append(p.columns, constant(epoch, rows))
+		} else {
+			p.columns = append(p.columns, made.Record.Column(made.Schema.Index(f.Name)))
+		}
+	}
+	return tableTypes(table), p
+}
+
+// Both ways append the same rows.
+func TestFillWays(t *testing.T) {
+	a := open(t, filepath.Join(t.TempDir(), "a"), Options{})
+	types, p := flowsPart(t, a, 100)
+	for name, fill := range fillWays(types, p) {
+		if err := a.writer.inTransaction(t.Context(), func() error { return fill(a.writer) }); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+	}
+	const appended = " FROM flows WHERE agent = 'appended'"
+	if n, different := count(t, a, "SELECT count(*)"+appended), count(t, a, "SELECT count(*) FROM (SELECT DISTINCT *"+appended+")"); n != 200 || different != 100 {
+		t.Errorf("%d rows, %d of them different", n, different)
+	}
+}
+
 // BenchmarkFill appends 50,000 rows of flows and commits them, column by column as the
 // archive does, and value by value; bench/fill.yaml compares the two.
 func BenchmarkFill(b *testing.B) {
-	made := longBatch(b, 0, 0, 50_000)
-	types := tableTypes(&measure.Flows)
-	p := part{rows: int(made.Record.NumRows()), columns: append([]arrow.Array{repeated("b", int(made.Record.NumRows()))}, made.Record.Columns()...)}
-	for name, fill := range map[string]func(*connection) error{
-		"columns": func(c *connection) error { return c.appendParts("main", "flows", types, []part{p}) },
-		"values":  func(c *connection) error { return c.appendByValue("main", "flows", types, p) },
-	} {
+	for _, name := range []string{"columns", "values"} {
 		b.Run(name, func(b *testing.B) {
 			a := open(b, filepath.Join(b.TempDir(), "a"), Options{})
-			store(b, a, longBatch(b, 0, 0, 1))
+			types, p := flowsPart(b, a, 50_000)
+			fill := fillWays(types, p)[name]
 			for b.Loop() {
 				if err := a.writer.inTransaction(b.Context(), func() error { return fill(a.writer) }); err != nil {
 					b.Fatal(err)
