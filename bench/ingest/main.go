@@ -101,5 +101,8 @@ func (s *settings) measure(ctx context.Context) (r result.Result, err error) {
 		return nil, err
 	}
 	swarm.close()
+	if s.window == 0 {
+		r["delivered"] = r["rows_per_s"].(float64) / float64(s.agents*s.rows)
+	}
 	return r, server.account(ctx, swarm.acked.Load(), r)
 }

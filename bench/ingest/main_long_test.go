@@ -21,7 +21,7 @@ func TestLongRuns(t *testing.T) {
 	}{
 		"flood": {2, []string{"answer_p50_ms", "answer_p99_ms", "batch_bytes", "archive_bytes_per_row"}},
 		// A batch has the rows of a second, so that the median row is half a second old when it is sent.
-		"steady": {0, []string{"answer_p50_ms", "answer_p99_ms", "queryable_p50_ms", "queryable_p99_ms"}},
+		"steady": {0, []string{"answer_p50_ms", "answer_p99_ms", "queryable_p50_ms", "queryable_p99_ms", "delivered"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := settings{server: program, agents: 2, rows: 100, window: c.window, warm: 1500 * time.Millisecond, length: time.Second}
