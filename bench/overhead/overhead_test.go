@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"math"
 	"os"
 	"path/filepath"
@@ -139,32 +138,6 @@ func FuzzProfile(f *testing.F) {
 		}
 		if r := differ(p, p); r.Mean != 0 || r.Width != 0 {
 			t.Errorf("a profile differs from itself: %+v", r)
-		}
-	})
-}
-
-func TestJSONKey(t *testing.T) {
-	for _, test := range []struct{ name, line, want string }{
-		{"ready", `{"ready":{"hook":"tcx"}}` + "\n", `{"hook":"tcx"}`},
-		{"empty object", `{"ready":{}}`, `{}`},
-		{"another line", `{"time":"x","packets":3}`, ``},
-		{"deeper down", `{"flow":{"ready":1}}`, ``},
-		{"not JSON", `it is "ready"`, ``},
-		{"no line", ``, ``},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			if got := jsonKey(test.line, "ready"); string(got) != test.want {
-				t.Errorf("got %q, want %q", got, test.want)
-			}
-		})
-	}
-}
-
-func FuzzJSONKey(f *testing.F) {
-	f.Add(`{"summary":{"marked":1}}`)
-	f.Fuzz(func(t *testing.T, line string) {
-		if got := jsonKey(line, "summary"); got != nil && !json.Valid(got) {
-			t.Errorf("got %q, which is not JSON", got)
 		}
 	})
 }

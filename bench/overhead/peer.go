@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -71,10 +70,9 @@ func startPeer(ctx context.Context, sides []side, ready string, command func(s s
 		return nil, err
 	}
 	r := runningPeer{folder: folder}
-	isReady := func(line string) bool { return strings.Contains(line, ready) }
 	for _, s := range sides {
 		words := command(s, folder)
-		p, err := startProcess(ctx, s.namespace, isReady, words[0], words[1:]...)
+		p, err := startProcess(ctx, s.namespace, ready, words[0], words[1:]...)
 		if err != nil {
 			_, stopErr := r.stop()
 			return nil, errors.Join(err, stopErr)
@@ -115,7 +113,7 @@ func (r runningPeer) stop() (account, error) {
 	for _, p := range r.processes {
 		_, stopErr := p.stop()
 		err = errors.Join(err, stopErr)
-		a.Missed += droppedByKernel(p.stderr.String())
+		a.Missed += droppedByKernel(string(p.Errors.Bytes()))
 	}
 	return a, errors.Join(err, os.RemoveAll(r.folder))
 }

@@ -104,10 +104,9 @@ func TestAgentsTreatment(t *testing.T) {
 
 func TestAgentThatEndsDuringTheRun(t *testing.T) {
 	bed := newTestbed(t)
-	p, err := startProcess(t.Context(), bed.source.namespace,
-		func(line string) bool { return strings.Contains(line, "ready") }, "sh", "-c", "echo ready; echo 'lost my map' >&2; exit 4")
+	p, err := startProcess(t.Context(), bed.source.namespace, "ready", "sh", "-c", "echo ready; echo 'lost my map' >&2; exit 4")
 	if err == nil {
-		<-p.ended
+		<-p.Ended()
 		_, err = p.stop()
 	}
 	if err == nil || !strings.Contains(err.Error(), "exit status 4: lost my map") {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -139,7 +138,7 @@ type runningAgents struct {
 
 // start starts the destination first and the source last, as a session does.
 func (a agents) start(ctx context.Context, t *testbed) (running, error) {
-	isReady := func(line string) bool { return jsonKey(line, "ready") != nil }
+	const ready = `"ready"` // a key of a line of JSON
 	r := runningAgents{idle: a.idle}
 	var err error
 	var key []string
@@ -153,13 +152,13 @@ func (a agents) start(ctx context.Context, t *testbed) (running, error) {
 		}
 	}
 	if !a.idle {
-		r.destination, err = startProcess(ctx, t.destination.namespace, isReady,
+		r.destination, err = startProcess(ctx, t.destination.namespace, ready,
 			a.binary, append([]string{"destination", "--dev", t.destination.device, "--json"}, key...)...)
 		if err != nil {
 			return nil, errors.Join(err, os.RemoveAll(r.keys))
 		}
 	}
-	r.source, err = startProcess(ctx, t.source.namespace, isReady, a.binary, append([]string{
+	r.source, err = startProcess(ctx, t.source.namespace, ready, a.binary, append([]string{
 		"source", "--dev", t.source.device, "--path-validation", "off",
 		"--every", strconv.Itoa(a.every), "--lease", "0", "--json"}, slices.Concat(a.source, key)...)...)
 	if err != nil {
@@ -182,20 +181,17 @@ func (r runningAgents) stop() (account, error) {
 	}
 	switch {
 	case r.idle && number(source, "marked") > 0:
-		return a, fmt.Errorf("run %s: it marked packets, and was to mark none: summary %s", r.source, source)
+		return a, fmt.Errorf("run %s: it marked packets, and was to mark none: summary %v", r.source, source)
 	case !r.idle && a.Marked == 0:
-		return a, fmt.Errorf("run %s: it marked no packet: summary %s", r.source, source)
+		return a, fmt.Errorf("run %s: it marked no packet: summary %v", r.source, source)
 	case !r.idle && a.Accepted == 0:
-		return a, fmt.Errorf("run %s: it accepted no mark: summary %s", r.destination, destination)
+		return a, fmt.Errorf("run %s: it accepted no mark: summary %v", r.destination, destination)
 	}
 	return a, nil
 }
 
-func number(object json.RawMessage, key string) float64 {
-	var value float64
-	if text := jsonKey(string(object), key); text != nil && json.Unmarshal(text, &value) != nil {
-		return 0
-	}
+func number(object map[string]any, key string) float64 {
+	value, _ := object[key].(float64)
 	return value
 }
 

@@ -154,9 +154,9 @@ func (m *measurement) warmUp(ctx context.Context, p place, text string) error {
 	defer limit.Stop()
 	select {
 	case <-limit.C:
-	case <-process.ended:
-		if process.exit != nil {
-			err = invalid{fmt.Errorf("the warm-up failed: %w", process.failure())}
+	case <-process.Ended():
+		if process.Exit() != nil {
+			err = invalid{fmt.Errorf("the warm-up failed: %w", process.Failure())}
 		}
 	case <-ctx.Done():
 	}
@@ -174,14 +174,14 @@ func (m *measurement) execute(ctx context.Context, p place, text string) error {
 	}
 	if err := process.wait(limited); err != nil {
 		if limited.Err() == nil {
-			err = fmt.Errorf("the load failed: %w", process.failure())
+			err = fmt.Errorf("the load failed: %w", process.Failure())
 		}
 		return invalid{err}
 	}
-	if process.output.over {
-		return invalid{fmt.Errorf("the load printed more than %d MiB", mostOutput>>20)}
+	if limit, over := process.Output.Limit(); over {
+		return invalid{fmt.Errorf("the load printed more than %d MiB", limit>>20)}
 	}
-	if m.output, err = m.spec.Run.ParseOutput(process.output.bytes()); err != nil {
+	if m.output, err = m.spec.Run.ParseOutput(process.Output.Bytes()); err != nil {
 		return invalid{err}
 	}
 	if m.output.Intervals != nil {

@@ -103,7 +103,7 @@ func (m *measurement) startByHand(ctx context.Context, s *session.Spec, source, 
 			return err
 		}
 		m.applied = append(m.applied, byHand{process, e.role})
-		if err := process.isReady(ctx); err != nil {
+		if err := process.Ready(ctx); err != nil {
 			return err
 		}
 	}
@@ -212,20 +212,18 @@ type byHand struct {
 
 // undo stops it and returns its summary, by role, and what expectations ask for.
 func (b byHand) undo() (map[string]any, error) {
-	select {
-	case <-b.ended:
-		return nil, errors.Join(invalid{fmt.Errorf("the %s ended before the load: %w", b.role, b.failure())}, b.stop())
-	default:
+	if b.HasEnded() {
+		return nil, errors.Join(invalid{fmt.Errorf("the %s ended before the load: %w", b.role, b.Failure())}, b.stop())
 	}
 	if err := b.stop(); err != nil {
 		return nil, err
 	}
-	summary := lastObject(b.output.bytes())
+	summary := b.Output.LastObject()
 	if summary == nil {
-		return nil, fmt.Errorf("the %s printed no summary: %w", b.role, b.failure())
+		return nil, fmt.Errorf("the %s printed no summary: %w", b.role, b.Failure())
 	}
-	if b.input == nil {
-		summary["cpu_s"] = b.cpuSeconds()
+	if !b.remote {
+		summary["cpu_s"] = b.ProcessorTime().Seconds()
 	}
 	counters := map[string]any{b.role: summary}
 	number := func(name string) float64 { n, _ := summary[name].(float64); return n }

@@ -90,7 +90,7 @@ func (r *runner) finish(ctx context.Context, p place, text string, timeout time.
 	}
 	if err := process.wait(limited); err != nil {
 		if limited.Err() == nil {
-			err = process.failure()
+			err = process.Failure()
 		}
 		return fmt.Errorf("run %q: %w", text, err)
 	}
@@ -108,18 +108,16 @@ func (m *measurement) accompany(ctx context.Context, p place, a experiment.Appli
 		return err
 	}
 	m.applied = append(m.applied, undoing(func() (map[string]any, error) {
-		select {
-		case <-process.ended:
-			return nil, errors.Join(invalid{fmt.Errorf("%q ended before the load: %w", text, process.failure())}, process.stop())
-		default:
+		if process.HasEnded() {
+			return nil, errors.Join(invalid{fmt.Errorf("%s ended before the load: %w", process, process.Failure())}, process.stop())
 		}
 		err := process.stop()
-		return lastObject(process.output.bytes()), err
+		return process.Output.LastObject(), err
 	}))
 	if a.Ready == "" {
 		return nil
 	}
-	return process.isReady(ctx)
+	return process.Ready(ctx)
 }
 
 // undo undoes the treatments in reverse order, and adds their counters to the row.

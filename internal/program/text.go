@@ -1,0 +1,85 @@
+package program
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"sync"
+)
+
+const (
+	// mostText bounds what is kept of an output.
+	mostText = 64 << 20
+	tailSize = 2048
+)
+
+// Text is what a program prints to one of its outputs.
+type Text struct {
+	mutex sync.Mutex
+	kept  bytes.Buffer
+	limit int
+	over  bool
+	ready string        // a text to wait for
+	seen  chan struct{} // closed when it was printed
+}
+
+func newText(limit int, ready string) *Text {
+	return &Text{limit: limit, ready: ready, seen: make(chan struct{})}
+}
+
+// Write keeps the beginning of an output, up to the limit.
+func (t *Text) Write(text []byte) (int, error) {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	begin := max(0, t.kept.Len()-len(t.ready))
+	if room := t.limit - t.kept.Len(); len(text) > room {
+		t.over = true
+		t.kept.Write(text[:room])
+	} else {
+		t.kept.Write(text)
+	}
+	if t.ready != "" && bytes.Contains(t.kept.Bytes()[begin:], []byte(t.ready)) {
+		t.ready = ""
+		close(t.seen)
+	}
+	return len(text), nil
+}
+
+// Limit is the largest number of bytes that is kept, and whether there were more.
+func (t *Text) Limit() (bytes int, over bool) {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	return t.limit, t.over
+}
+
+// Bytes returns a copy of what is kept.
+func (t *Text) Bytes() []byte {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	return bytes.Clone(t.kept.Bytes())
+}
+
+// Tail is the last line and what fits before it, as one line for messages.
+func (t *Text) Tail() string {
+	text := strings.TrimSpace(string(t.Bytes()))
+	if len(text) > tailSize {
+		text = "…" + text[len(text)-tailSize:]
+	}
+	return strings.Join(strings.Fields(text), " ")
+}
+
+// LastObject is the last JSON object of an output with one object per line, or nil. If it has a member summary, that is
+// returned.
+func (t *Text) LastObject() map[string]any {
+	lines := bytes.Split(t.Bytes(), []byte("\n"))
+	for i := len(lines) - 1; i >= 0; i-- {
+		var object map[string]any
+		if line := bytes.TrimSpace(lines[i]); len(line) > 0 && line[0] == '{' && json.Unmarshal(line, &object) == nil {
+			if summary, ok := object["summary"].(map[string]any); ok {
+				return summary
+			}
+			return object
+		}
+	}
+	return nil
+}
