@@ -58,6 +58,7 @@ func (x *trial) run(verb string, arguments ...string) (string, error) {
 type trialRow struct {
 	Factors  map[string]string
 	Valid    bool
+	Kept     bool
 	Why      string
 	Measures map[string]float64
 	Counters map[string]any
@@ -65,15 +66,21 @@ type trialRow struct {
 
 func (x *trial) rows() []trialRow {
 	x.t.Helper()
-	text, err := os.ReadFile(filepath.Join(x.folder, "trial-results", "journal.jsonl"))
+	return rowsIn(x.t, filepath.Join(x.folder, "trial-results"))
+}
+
+// rowsIn are the rows of the journal in a folder.
+func rowsIn(t *testing.T, folder string) []trialRow {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(folder, "journal.jsonl"))
 	if err != nil {
-		x.t.Fatal(err)
+		t.Fatal(err)
 	}
 	var rows []trialRow
 	for line := range strings.Lines(string(text)) {
 		var row trialRow
 		if err := json.Unmarshal([]byte(line), &row); err != nil {
-			x.t.Fatal(err)
+			t.Fatal(err)
 		}
 		rows = append(rows, row)
 	}

@@ -166,7 +166,7 @@ func (r *runner) undoStop(ctx context.Context, s stop) error {
 	return r.finish(ctx, p, s.Command, s.Timeout)
 }
 
-// endProcesses interrupts processes, so that they undo what they do, kills those that stay,
+// endProcesses interrupts processes, so that they undo what they do, ends those that stay,
 // and returns how many groups there were.
 func (l *leftover) endProcesses(folder string) int {
 	groups := map[int]bool{}
@@ -181,27 +181,26 @@ func (l *leftover) endProcesses(folder string) int {
 		}
 	}
 	left := maps.Clone(groups)
-	signal := syscall.SIGINT
-	for begin := time.Now(); len(left) > 0; time.Sleep(5 * time.Millisecond) {
-		if time.Since(begin) > stopTimeout {
-			signal = syscall.SIGKILL
-		}
+	for _, step := range []struct {
+		signal  syscall.Signal
+		timeout time.Duration
+	}{
+		{syscall.SIGINT, interruptTimeout},
+		{syscall.SIGTERM, stopTimeout}, // background commands of shells ignore interrupts
+		{syscall.SIGKILL, stopTimeout}, // more only if the kernel holds it
+	} {
 		for group := range left {
-			// A shell interrupts its command and waits for it: once is enough, but a signal
-			// that arrives early is lost.
-			if syscall.Kill(-group, 0) != nil {
-				delete(left, group)
-			} else if signal == syscall.SIGKILL || groups[group] {
-				_ = syscall.Kill(-group, signal) // it may have ended meanwhile
-				groups[group] = false
-			}
+			_ = syscall.Kill(-group, step.signal) // it may have ended meanwhile
 		}
-		if signal == syscall.SIGKILL && time.Since(begin) > 2*stopTimeout {
-			break // in the kernel, uninterruptible
+		for begin := time.Now(); len(left) > 0 && time.Since(begin) < step.timeout; time.Sleep(5 * time.Millisecond) {
+			maps.DeleteFunc(left, func(group int, _ bool) bool { return syscall.Kill(-group, 0) != nil })
 		}
 	}
 	return len(groups)
 }
+
+// interruptTimeout is how long what a killed runner left may take to end after an interrupt.
+const interruptTimeout = 2 * time.Second
 
 // resultsVariable tells commands the folder of the results, and this runner which processes
 // are those of an earlier one: also such as have left its process groups.
