@@ -103,6 +103,11 @@ def is_loopback(host):
         return False
 
 
+def timestamp(value):
+    """A time as the API writes it."""
+    return moment(value).isoformat().replace("+00:00", "Z")
+
+
 def moment(value):
     """A time in UTC, of a Timestamp or of a text that pandas reads."""
     import pandas as pd
@@ -222,7 +227,7 @@ class Client:
         words = [("stream", name), ("format", "arrow")]
         for key, bound in (("from", start), ("to", end)):
             if bound is not None:
-                words.append((key, moment(bound).isoformat().replace("+00:00", "Z")))
+                words.append((key, timestamp(bound)))
         if columns:
             words.append(("columns", ",".join(columns)))
         words += [("where." + column, str(value)) for column, value in (where or {}).items()]

@@ -80,6 +80,11 @@ class Design:
         """The first level of each factor."""
         return {name: levels[0] for name, levels in self.factors.items()}
 
+    @property
+    def base_label(self):
+        """The base of the response as it is written: mark=none; empty without."""
+        return " ".join("%s=%s" % pair for pair in self.to.items())
+
     def freedom(self, blocks):
         """Degrees of freedom of Student's t over a number of blocks.
 
@@ -195,7 +200,8 @@ def _factors(value):
     return factors
 
 
-def _response(value, measures):
+def parse_response(value, measures, factors):
+    """The fields of Design that a response sets."""
     value = _object(value or {}, "response")
     kinds = [kind for kind in RESPONSES if kind in value]
     if len(kinds) > 1:
@@ -204,7 +210,10 @@ def _response(value, measures):
     measure = value.get(kind, next(iter(measures)))
     if measure not in measures:
         raise DesignError("read response: no measure %r; there are %s" % (measure, ", ".join(measures)))
-    return kind, measure, value.get("to") or {}
+    to = parse_levels(value.get("to") or {}, factors, "to of response")
+    if kind in ("log_ratio", "difference") and not to:
+        raise DesignError("read response: %s needs the base it refers to, in to" % kind)
+    return {"response": kind, "response_measure": measure, "to": to}
 
 
 def _target(value, factors, measures, response):
@@ -254,10 +263,7 @@ def read_design(text):
     for name in factors:
         if name in measures:
             raise DesignError("read design: %r is both a factor and a measure" % name)
-    kind, measure, to = _response(value.get("response"), measures)
-    to = parse_levels(to, factors, "to of response")
-    if kind in ("log_ratio", "difference") and not to:
-        raise DesignError("read response: %s needs the base it refers to, in to" % kind)
+    response = parse_response(value.get("response"), measures, factors)
     return Design(
         name=str(value.get("experiment") or ""),
         hash=str(value.get("hash") or ""),
@@ -265,10 +271,8 @@ def read_design(text):
         factors=factors,
         cells=tuple(_cell(one, factors) for one in _list(value.get("cells") or [], "cells")),
         measures=measures,
-        response=kind,
-        response_measure=measure,
-        to=to,
-        targets=tuple(_target(one, factors, measures, measure) for one in _list(value.get("targets") or [], "targets")),
+        **response,
+        targets=tuple(_target(one, factors, measures, response["response_measure"]) for one in _list(value.get("targets") or [], "targets")),
         stop=_stop(value.get("stop")),
         order=_object(value.get("design") or {}, "design"),
         environment=_object(value.get("environment") or {}, "environment"),

@@ -70,7 +70,7 @@ def partner(x, cell, cells):
     """
     bases = [c for c in cells if is_base(x, c)]
     if not bases:
-        raise ValueError("no cell is the base %s" % " ".join("%s=%s" % pair for pair in x.design.to.items()))
+        raise ValueError("no cell is the base %s" % x.design.base_label)
     base = x.design.base.values()
 
     def score(c):

@@ -6,7 +6,7 @@ import os
 import numpy as np
 import pandas as pd
 
-from pillion.analysis.design import RESPONSES, Design, DesignError, Measure, level, parse_levels
+from pillion.analysis.design import Design, DesignError, Measure, level, parse_response
 
 RUN_STREAM, INTERVAL_STREAM, TABLE_STREAM = "experiment_runs", "experiment_intervals", "oml_tables"
 FACTOR, MEASURE = "factor_", "measure_"
@@ -134,18 +134,6 @@ def one_design(rows, wanted=None):
     return rows[rows["hash"] == wanted], wanted
 
 
-def derive_response(response, measures, factors):
-    """The fields of Design that a response sets."""
-    kind = next((k for k in RESPONSES if k in response), "value")
-    measure = response.get(kind, next(iter(measures)))
-    if measure not in measures:
-        raise DesignError("read response: no measure %r; there are %s" % (measure, ", ".join(measures)))
-    to = parse_levels(response.get("to") or {}, factors, "to of response")
-    if kind in ("log_ratio", "difference") and not to:
-        raise DesignError("read response: %s needs the base it refers to, in to" % kind)
-    return {"response": kind, "response_measure": measure, "to": to}
-
-
 def derive_design(rows, response, hash_):
     """What rows say of their design: levels in the order in which they appear, base first."""
     factors, to = {}, response.get("to") or {}
@@ -169,7 +157,7 @@ def derive_design(rows, response, hash_):
         name=str(next(iter(names))), hash=str(hash_), seed=0, factors=factors,
         cells=tuple({n: level(v) for n, v in zip(factors, row)} for row in cells.itertuples(index=False)),
         measures=measures, targets=(), stop={}, order={}, environment={}, started="",
-        **derive_response(response, measures, factors),
+        **parse_response(response, measures, factors),
     )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from pillion.analysis import bins, checks, effects, figures, levels, model, theme
-
+from pillion.analysis.design import fits
 
 # Ratios closer to 1 are pale in a heat map, whatever the others are.
 SMALL = 0.02
@@ -61,7 +61,7 @@ class Plots:
             return {level: runs.loc[runs[by] == level, measure].dropna() for level in levels.ordered(x.design.factors[by])}, self._label(measure), by
         table = effects.responses(x, measure)
         values = np.exp(table["value"]) if x.design.is_log else table["value"]
-        base = " ".join("%s=%s" % pair for pair in x.design.to.items())
+        base = x.design.base_label
         label = "%s, %s %s in its block" % (measure, "ratio to" if x.design.is_log else "difference to", base)
         return {level: values[table[by] == level] for level in levels.ordered(x.design.factors[by])}, label, by
 
@@ -70,13 +70,13 @@ class Plots:
         x = self._x
         table = effects.effects(x, term, measure, confidence, resamples)
         estimate = table.attrs["estimate"]
-        names = [n for n in (x.design.crossed() if term is None else term.split(":"))]
+        names = x.design.crossed() if term is None else term.split(":")
         labels = table[names].astype(str).agg(" · ".join, axis=1)
         bounds = []
         if term is None:
             for target in (t for t in x.design.targets if t.of == "ratio"):
                 rows = [i for i, row in enumerate(table[list(x.design.factors)].to_dict("records"))
-                        if all(row[n] in allowed for n, allowed in target.where.items())]  # fmt: skip
+                        if fits(target.where, row)]  # fmt: skip
                 for value in (target.at_least, target.at_most):
                     if value is not None and target.measure == table.attrs["measure"] and len(rows) == 1:
                         bounds.append((rows[0], value))
@@ -84,7 +84,7 @@ class Plots:
         groups = list(table[by].astype(str)) if by in table and len(set(table[by])) > 1 else None
         reference = {"ratio": 1.0, "difference": 0.0}.get(estimate)
         name = effects.measure_of(x, measure)
-        base = " ".join("%s=%s" % pair for pair in x.design.to.items())
+        base = x.design.base_label
         label = {"ratio": "%s, ratio to %s" % (name, base), "difference": "%s, difference to %s" % (self._label(measure), base)}
         return figures.intervals(labels, table[estimate], table["low"], table["high"], label.get(estimate, self._label(measure)), reference,
                                  groups, (table["bca_low"], table["bca_high"]) if table["bca_low"].notna().any() else None, bounds,

@@ -6,7 +6,7 @@ import os
 import pandas as pd
 
 from pillion.analysis import checks, effects, frames, model, plots, verdicts
-from pillion.analysis.design import Design, DesignError, Measure, fits, read_design
+from pillion.analysis.design import Design, DesignError, Measure, fits, parse_response, read_design
 from pillion.analysis.journal import read_journal
 from pillion.analysis.source import design_of, read_sources
 
@@ -80,7 +80,7 @@ def from_rows(rows, intervals=None, design=None, response=None, run=None, source
     if design is None:
         design = frames.derive_design(rows, response or {}, hash_)
     elif response:
-        design = dataclasses.replace(design, **frames.derive_response(response, design.measures, design.factors))
+        design = dataclasses.replace(design, **parse_response(response, design.measures, design.factors))
     table, detail = frames.from_stream(rows, intervals, design)
     return Experiment(design, table, detail, source=text)
 

@@ -89,7 +89,7 @@ def windows(source, destination, server=None, start=None, end=None, points=300, 
     message = {"selection": {"source": source, "destination": destination, **selection}, "points": points}
     for key, bound in (("from", start), ("to", end)):
         if bound is not None:
-            message[key] = connection.moment(bound).isoformat().replace("+00:00", "Z")
+            message[key] = connection.timestamp(bound)
     answer = connection.connect(server).call("FlowService/Windows", **message)
     return windows_table(answer)
 

@@ -99,7 +99,7 @@ def _judge(x, target, level, column):
     row["n"] = len(values)
     row[column], row["low"], row["high"] = (back(v) for v in effects.t_interval(x, values, row["confidence"]))
     row["verdict"] = decide(row["low"], row["high"], bound)
-    base = " ".join("%s=%s" % pair for pair in x.design.to.items())
+    base = x.design.base_label
     unit = x.design.measures[target.measure].shown_unit if estimate != "ratio" else ""
     found = "%s%s, %s %s%s [%s, %s] at %.4g\u00a0%% over %d blocks" % (
         target.measure, " against " + base if base else "", estimate, number(row[column]), " " + unit if unit else "", number(row["low"]),

@@ -77,7 +77,7 @@ class _Composer:
 
     def effects(self):
         x, parts = self.x, []
-        base = " ".join("%s=%s" % pair for pair in x.design.to.items())
+        base = x.design.base_label
         what = {"log_ratio": "ratio of %s to that of %s in the same block" % (x.measure, base), "difference": "difference of %s from %s in the same block" % (x.measure, base),
                 "log": "geometric mean of %s" % x.measure, "value": "mean of %s" % x.measure}[x.design.response]  # fmt: skip
         better = x.design.measures[x.measure].better
