@@ -108,7 +108,7 @@ test: install-test ## install, check generated files, lint, run all tests except
 
 .PHONY: test-long
 test-long: install-test build ## run the long tests, which take minutes or require an idle machine, the race detector, and each fuzz target for 2 s
-	@FUZZTIME=2s .ci/parts test-long-go test-long-page test-long-statistics test-race fuzz
+	@FUZZTIME=2s .ci/parts test-long-go test-long-page test-long-python test-long-statistics test-race fuzz
 
 .PHONY: test-long-go
 test-long-go: ## run the long Go tests
@@ -122,8 +122,9 @@ test-long-page: ## run the long test of the page
 	cd ui && LONG=1 npx vitest run --config test/vitest.config.ts live -t 'loss in the network shows'
 
 .PHONY: test-long-statistics
-test-long-statistics: ## simulate how often intervals of pillion.stats cover the truth, and false positives; a tenth of bench-statistics
+test-long-statistics: ## simulate how often intervals hold the truth, and false positives; a tenth of bench-statistics
 	@.ci/install test
+	go run ./bench/statistics -share 0.1
 	$(PYTHON) bench/statistics/simulate.py --share 0.1
 
 .PHONY: test-busy
@@ -142,6 +143,11 @@ test-go: ## run the Go tests, including system tests; the longest packages begin
 test-python: ## test the Python package
 	@.ci/install test
 	cd python && MPLBACKEND=svg $(PYTHON) -m unittest discover
+
+.PHONY: test-long-python
+test-long-python: ## run the long Python tests: documents by a shell, and the notebook in a kernel of Jupyter
+	@.ci/install test
+	cd python && LONG=1 MPLBACKEND=svg $(PYTHON) -m unittest discover -k .Long
 
 .PHONY: test-ui
 test-ui: ## test the page without a browser
@@ -260,8 +266,9 @@ bench-capacity: workloads ## measure how well capacities are estimated (half an 
 	.ci/experiment $(RESULTS) bench/capacity.yaml
 
 .PHONY: bench-statistics
-bench-statistics: ## measure permanova, and simulate coverage and false positives of pillion.stats (10 minutes)
+bench-statistics: ## measure permanova, and simulate coverage and false positives of the runner and the Python package (20 minutes)
 	@.ci/install test
+	go run ./bench/statistics -out bench/results/statistics-runner.json
 	$(PYTHON) bench/statistics/permanova.py
 	$(PYTHON) bench/statistics/simulate.py --out bench/results/statistics.json
 

@@ -1,61 +1,54 @@
-"""Extracts noise.json from the results of the overhead experiment: what the simulation
-resamples. Values are logarithms of the ratio of a treatment's processor time per packet, transaction or bit to that of
-no treatment in the same block, less their mean over blocks, in units of the standard deviation
-of their kind of traffic.
+"""Extracts noise.json from the result folder of the overhead experiment: what the simulation
+resamples. Values are logarithms of the ratio of a treatment's rate to that of no treatment in
+the same block, less their mean over blocks, in units of the standard deviation of their load.
 
-    python3 bench/statistics/noise.py bench/results/overhead.json
+    python3 bench/statistics/noise.py bench/results/overhead
 """
 
 import json
-import math
 import pathlib
-import statistics
 import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "python"))
+
+import numpy as np  # noqa: E402
+
+import pillion  # noqa: E402
+from pillion.analysis import effects  # noqa: E402
 
 OUT = pathlib.Path(__file__).with_name("noise.json")
 
 
-def value(trial):
-    """Processor time per packet, transaction or bit."""
-    for kind in ("udp", "requests"):
-        if trial.get(kind):
-            return trial[kind]["cpu_ns"]
-    return 1 / trial["tcp"]["bits_per_cpu_second"] if trial.get("tcp") else None
-
-
-def residuals(results):
+def residuals(x):
+    values = effects.block_values(x)
+    values = values - values.mean()
+    loads = [dict(zip(x.design.factors, cell))["load"] for cell in values]
     noise = []
-    for cell in results["cells"]:
-        ratios = {}
-        for block in cell["blocks"]:
-            found = {t["arm"]: value(t) for t in block["trials"] if not t.get("invalid")}
-            base = found.pop("none", None)
-            for arm, taken in found.items():
-                if base and taken:
-                    ratios.setdefault(arm, []).append(math.log(taken / base))
-        centred = {arm: [r - statistics.fmean(all_) for r in all_] for arm, all_ in ratios.items() if len(all_) > 3}
-        squares = sum(r * r for all_ in centred.values() for r in all_)
-        degrees = sum(len(all_) - 1 for all_ in centred.values())
-        if degrees > 0 and squares > 0:
-            scale = math.sqrt(squares / degrees)
-            noise += [
-                round(r / scale * math.sqrt(len(all_) / (len(all_) - 1)), 4) for all_ in centred.values() for r in all_
-            ]
+    for load in dict.fromkeys(loads):
+        same = values.loc[:, [its == load for its in loads]]
+        # A mean for each cell was taken out of its values.
+        free = same.count().sum() - same.shape[1]
+        scale = np.sqrt((same**2).sum().sum() / free)
+        rest = same / scale * np.sqrt(same.count() / (same.count() - 1))
+        noise += rest.to_numpy().T[rest.notna().to_numpy().T].tolist()
     return noise
 
 
 def main():
-    results = json.loads(pathlib.Path(sys.argv[1]).read_text())
-    noise = residuals(results)
+    x = pillion.experiment(sys.argv[1])
+    noise = residuals(x)
     out = {
-        "from": results["experiment"],
-        "commit": results["commit"],
-        "date": results["date"],
-        "machine": results["machine"],
-        "values": noise,
+        "from": x.design.name,
+        "hash": x.design.hash,
+        "version": x.design.environment.get("version"),
+        "date": x.design.started,
+        "machine": "%(processor)s, %(processors)s processors, Linux %(kernel)s" % x.design.environment,
+        "values": [round(value, 4) for value in noise],
     }
     OUT.write_text(json.dumps(out) + "\n")
-    print(f"{len(noise)} values")
+    centred = np.array(noise)
+    print("%d values, standard deviation %.3f, kurtosis %.1f" % (len(noise), centred.std(), (centred**4).mean() / centred.var() ** 2))
 
 
 if __name__ == "__main__":

@@ -37,18 +37,18 @@ BLOCKS = 12
 STUDENT = student.ppf(0.975, BLOCKS - 1)
 
 
-def experiment(rows, **stop):
+def experiment(rows, levels, **stop):
     """Runs as an experiment whose stop rule had a pilot, or a number of blocks."""
+    marks = MARKS[:levels]
     design = {
-        "factors": [{"name": "mark", "levels": MARKS}], "cells": [{"mark": m} for m in MARKS], "measures": {"y": {}},
-        "response": {"difference": "y", "to": {"mark": MARKS[0]}}, "stop": stop,
+        "factors": [{"name": "mark", "levels": marks}], "cells": [{"mark": m} for m in marks], "measures": {"y": {}},
+        "response": {"difference": "y", "to": {"mark": marks[0]}}, "stop": stop,
     }  # fmt: skip
-    blank = {"null": False, "valid": True, "kept": True, "why": ""}
-    return Experiment(read_design(json.dumps(design)), rows.assign(**{k: v for k, v in blank.items() if k not in rows}))
+    return Experiment(read_design(json.dumps(design)), rows.assign(null=False, valid=True, kept=True, why=""))
 
 
-NO_ROWS = pd.DataFrame({"block": [], "position": [], "mark": [], "y": [], "null": [], "valid": [], "kept": []}).astype({"valid": bool, "kept": bool})
-STOPPED, FIXED = experiment(NO_ROWS, pilot=BLOCKS), experiment(NO_ROWS, blocks=BLOCKS)
+NO_ROWS = pd.DataFrame({"block": [], "position": [], "mark": [], "y": []})
+STOPPED, FIXED = experiment(NO_ROWS, 2, pilot=BLOCKS), experiment(NO_ROWS, 2, blocks=BLOCKS)
 
 
 class Noise:
@@ -69,19 +69,21 @@ def t_covers(noise, n):
     return found["low"] <= 3 <= found["high"]
 
 
-def stopped(noise, half_width, effects=1, most=200):
-    """Values of each effect in each block, by the rule that experiments stop by: a pilot, the
-    number of Stein's formula, at most one top-up. Several effects share a base."""
+def stopped(noise, half_width, effects=1, most=200, base=None):
+    """Runs of the base and of each effect in each block, by the rule that experiments stop by: a
+    pilot, the number of Stein's formula, at most one top-up. The effects' standard deviation is 1.
+    One effect has the noise as it is, unless the base has noise, too; several share a base."""
+    base = effects > 1 if base is None else base
 
     def more(blocks):
-        base = noise.draw(blocks, 1) if effects > 1 else 0
-        return (noise.draw(blocks, effects) + base) / np.sqrt(1 + (effects > 1))
+        return np.hstack([noise.draw(blocks, 1) * base, noise.draw(blocks, effects)]) / np.sqrt(1 + base)
 
-    values = more(BLOCKS)
+    runs = more(BLOCKS)
     for _ in range(2):
-        wanted = int(np.ceil((STUDENT * values.std(axis=0, ddof=1).max() / half_width) ** 2))
-        values = np.vstack([values, more(max(0, min(wanted, most) - len(values)))])
-    return values
+        deviation = (runs[:, 1:] - runs[:, :1]).std(axis=0, ddof=1).max()
+        wanted = int(np.ceil((STUDENT * deviation / half_width) ** 2))
+        runs = np.vstack([runs, more(max(0, min(wanted, most) - len(runs)))])
+    return runs
 
 
 def stein_interval(values):
@@ -99,8 +101,16 @@ def stopped_covers(noise, arguments):
     another choice the interval that experiments have."""
     arguments = dict(arguments)
     interval = INTERVALS[arguments.pop("interval", "pilot")]
-    found = np.array([interval(column) for column in stopped(noise, **arguments).T])
+    runs = stopped(noise, **arguments)
+    found = np.array([interval(values) for values in (runs[:, 1:] - runs[:, :1]).T])
     return np.mean((found[:, 1] <= 0) & (found[:, 2] >= 0)), (found[:, 2] - found[:, 1]).mean() / 2
+
+
+def stopped_experiment(noise, levels):
+    runs = stopped(noise, 0.4, effects=levels - 1, base=True)
+    blocks, _ = runs.shape
+    rows = pd.DataFrame({"block": np.repeat(np.arange(blocks), levels), "mark": MARKS[:levels] * blocks, "y": runs.ravel()})
+    return experiment(rows.assign(position=rows.index % levels), levels, pilot=BLOCKS)
 
 
 def bca_covers(noise, n):
@@ -126,6 +136,10 @@ def tukey_covers(noise, _):
 
 def anova_p(noise, _):
     return anova(blocks(noise, drift=1), "y ~ block + mark").loc["mark", "p"]
+
+
+def stopped_anova_p(noise, levels):
+    return stopped_experiment(noise, levels).anova().loc["mark", "p"]
 
 
 def permuted_p(noise, _):
@@ -182,6 +196,7 @@ COVERAGE = [
 ]
 FALSE_POSITIVES = [
     ("anova, 12 blocks with drift", anova_p, None, 4000, BOTH),
+    ("stop rule, anova of 2 levels", stopped_anova_p, 2, 4000, BOTH),
     ("anova permuted within blocks with drift", permuted_p, None, 4000, BOTH),
     ("anova, marginal, crossed, mark", crossed_p, "mark", 4000, BOTH),
     ("anova, marginal, crossed, mark:load", crossed_p, "mark:load", 4000, BOTH),
