@@ -1,7 +1,12 @@
-"""The documented examples run: those of docs/analysis.md, and the notebook."""
+"""The documented examples run: those of docs/analysis.md, and the notebook.
 
+Classes Long... run as a user would, by a shell and in a kernel of Jupyter: make test-long-python.
+"""
+
+import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -12,7 +17,9 @@ from unittest import mock
 import pandas as pd
 
 from pillion.analysis.simulate import simulate
+from pillion.report.__main__ import main
 
+LONG = unittest.skipUnless(os.environ.get("LONG"), "run by make test-long-python")
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -21,7 +28,9 @@ def blocks(name, language):
         return re.findall(r"^```%s\n(.*?)^```$" % language, file.read(), re.DOTALL | re.MULTILINE)
 
 
-class Documents(unittest.TestCase):
+class Folder(unittest.TestCase):
+    """Runs in a folder with what the examples read."""
+
     def setUp(self):
         folder = self.enterContext(tempfile.TemporaryDirectory())
         self.addCleanup(os.chdir, os.getcwd())
@@ -38,6 +47,8 @@ class Documents(unittest.TestCase):
         fields = [field.with_metadata({"unit": "ns" if "_ns" in field.name else "", "doc": field.name}) for field in table.schema]
         pyarrow.parquet.write_table(table.cast(pyarrow.schema(fields)), "flows.parquet")
 
+
+class Documents(Folder):
     def test_analysis(self):
         """One after the other, as a reader would."""
         found, space = blocks("analysis.md", "python"), {}
@@ -48,6 +59,19 @@ class Documents(unittest.TestCase):
         self.assertTrue(os.path.exists("effects.svg"))
         self.assertEqual(len(space["rows"]), 1)
 
+    def test_commands(self):
+        """Each command is the report's, with arguments that it has and an experiment that is there."""
+        for line in "".join(blocks("analysis.md", "sh")).splitlines():
+            words = shlex.split(line)
+            self.assertEqual(words[:3], ["python3", "-m", "pillion.report"])
+            with mock.patch("pillion.report.compose.compose") as compose, mock.patch("pillion.report.page.write", return_value="<html>"), mock.patch("sys.stdout"):
+                self.assertEqual(main(words[3:]), 0)
+            self.assertEqual(compose.call_args.args[0].design.name, "simulated")
+        self.assertTrue(os.path.exists("overhead.html"))
+
+
+@LONG
+class LongDocuments(Folder):
     def test_commands(self):
         """python3 is the one that runs the tests."""
         os.mkdir("bin")
@@ -60,18 +84,34 @@ class Documents(unittest.TestCase):
         self.assertGreater(os.path.getsize("overhead.html"), 50_000)
 
 
+NOTEBOOK = os.path.join(HERE, "examples", "experiment.ipynb")
+
+
 class Notebook(unittest.TestCase):
     def test_runs(self):
-        """Each cell of the example runs, and its figures are drawn."""
+        """Each cell of the example runs."""
+        with open(NOTEBOOK, encoding="utf-8") as file:
+            cells = [cell for cell in json.load(file)["cells"] if cell["cell_type"] == "code"]
+        self.assertFalse(any(cell["outputs"] for cell in cells), "the notebook is kept without outputs")
+        space = {}
+        with mock.patch("sys.stdout"):
+            for cell in cells:
+                exec(compile("".join(cell["source"]).replace("%matplotlib inline", ""), NOTEBOOK, "exec"), space)
+        self.addCleanup(shutil.rmtree, os.path.dirname(space["folder"]))
+        self.assertGreater(len(space["x"].runs), 0)
+
+
+@LONG
+class LongNotebook(unittest.TestCase):
+    def test_runs(self):
+        """Each cell runs in a kernel of Jupyter, and its figures are drawn."""
         import nbformat
         from nbclient import NotebookClient
         from traitlets.config import Config
 
-        path = os.path.join(HERE, "examples", "experiment.ipynb")
-        notebook = nbformat.read(path, as_version=4)
-        self.assertTrue(all(not cell.get("outputs") for cell in notebook.cells), "the notebook is kept without outputs")
+        notebook = nbformat.read(NOTEBOOK, as_version=4)
         folder = self.enterContext(tempfile.TemporaryDirectory())
-        shutil.copy(path, folder)
+        shutil.copy(NOTEBOOK, folder)
         environment = {"PYTHONPATH": HERE, "IPYTHONDIR": folder, "JUPYTER_RUNTIME_DIR": folder, "TMPDIR": folder}
         self.enterContext(mock.patch.dict(os.environ, environment))
         os.environ.pop("MPLBACKEND", None)

@@ -131,9 +131,10 @@ oml.close()
 // analysisPython has the packages of the analysis; .ci/install test makes it.
 const analysisPython = "/usr/local/lib/pillion/python/bin/python"
 
-// TestPythonAnalysis publishes a report to a server, and reads it and other streams back
-// over TLS with the operator's token of this machine.
-func TestPythonAnalysis(t *testing.T) {
+// analysis runs a program with the packages of the analysis beside a server. Its arguments
+// are a folder, the server's collector and its address.
+func analysis(t *testing.T, program string) {
+	t.Helper()
 	if _, err := os.Stat(analysisPython); err != nil {
 		t.Skip("no Python with the packages of the analysis: run .ci/install test")
 	}
@@ -143,22 +144,34 @@ func TestPythonAnalysis(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	command := exec.CommandContext(t.Context(), analysisPython, "-c", `
+	command := exec.CommandContext(t.Context(), analysisPython, "-c", program, filepath.Join(t.TempDir(), "results"), p.oml, address)
+	command.Env = append(os.Environ(), "PYTHONPATH="+modules, "PYTHONDONTWRITEBYTECODE=1", "MPLBACKEND=svg", "PILLION_DATA="+p.folder,
+		"XDG_CONFIG_HOME="+t.TempDir(), "PILLION_SERVER=", "PILLION_TOKEN=", "PILLION_TOKEN_FILE=")
+	if said, err := command.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, said)
+	}
+}
+
+// TestPythonAnalysis publishes a short report to a server, and reads it and other streams
+// back over TLS with the operator's token of this machine.
+func TestPythonAnalysis(t *testing.T) {
+	analysis(t, `
 import json, sys
 import pillion
-from pillion.analysis.simulate import simulate
-from pillion.report.__main__ import main
+from pillion.report import publish
+from pillion.report.document import Code, Figure, Report, Section, Table, Text, Verdict
 
 folder, collector, server = sys.argv[1:]
-simulate(folder, {"mark": ["none", "b\\oth\t'x' ü <b>"]}, name="publi\"shed", blocks=4, targets=[{"where": {"mark": "b\\oth\t'x' ü <b>"}, "at_least": 0.9}])
-assert main([folder, "-o", folder + "/r.html", "--publish", collector]) == 0
+odd = "b\\oth\t'x' ü <b>"
+section = Section("S", [Text(odd), Verdict("met", odd), Table(odd, ["a"], [[odd]], {0}), Figure("F", odd, "<svg></svg>"), Code("C", "x\n" * 1000)])
+publish.publish(Report(odd, "?", [("runs", 7)], [section], "publi\"shed", "h"), collector)
 rows = pillion.connect(server).stream("oml_experiment_report_part", where={"experiment": "publi\"shed"}).sort_values("part")
-head = json.loads(rows["body"].iloc[0])
-assert list(rows["part"]) == list(range(head["parts"] + 1)), rows["part"]
 bodies = [json.loads(body) for body in rows["body"]]
-assert any("b\\oth\t'x' ü <b>" in json.dumps(body, ensure_ascii=False).replace("\\t", "\t").replace("\\\\", "\\") for body in bodies)
-assert sum(body.get("svg", "").startswith("<svg") for body in bodies) >= 5
-assert head["verdicts"]["met"] == 1 and "--c0:" in head["dark"], head
+head = bodies[0]
+assert list(rows["part"]) == list(range(head["parts"] + 1)), rows["part"]
+assert [body.get("text") for body in bodies] == [None, None, odd, odd, None, None, "x\n" * 1000], bodies
+assert bodies[4]["rows"] == [[odd]] and bodies[5]["svg"] == "<svg></svg>"
+assert head["title"] == odd and head["verdicts"]["met"] == 1 and "--c0:" in head["dark"], head
 heads = pillion.connect(server).call("DataService/ListRows", stream="oml_experiment_report_part", where={"kind": "head"})
 assert len(heads["rows"]) == 1
 empty = pillion.flows(server)
@@ -169,10 +182,5 @@ try:
     raise SystemExit("an unknown experiment was found")
 except LookupError:
     pass
-`, filepath.Join(t.TempDir(), "results"), p.oml, address)
-	command.Env = append(os.Environ(), "PYTHONPATH="+modules, "PYTHONDONTWRITEBYTECODE=1", "MPLBACKEND=svg", "PILLION_DATA="+p.folder,
-		"XDG_CONFIG_HOME="+t.TempDir(), "PILLION_SERVER=", "PILLION_TOKEN=", "PILLION_TOKEN_FILE=")
-	if said, err := command.CombinedOutput(); err != nil {
-		t.Errorf("%v: %s", err, said)
-	}
+`)
 }
