@@ -36,6 +36,22 @@ design: {null_arm: true}
 stop: %s
 `
 
+// Of these selections, all but the last contain cells that ratios are relative to.
+const withBases = `experiment: %s
+seed: 9
+factors: {mark: [none, both], kind: [a, b]}
+run: {command: "true"}
+measures: {rate: {field: rate, unit: packets/s}, ns: {field: ns, unit: ns}}
+response: {log_ratio: rate, to: {mark: none}}
+targets:
+  - {where: kind=a, at_least: 0.985}
+  - {where: "mark=none,both", at_least: 0.985}
+  - {where: kind=b, within: 3%%}
+  - {where: kind=b, measure: ns, of: mean, at_most: 130}
+  - {where: mark=both, at_least: 0.985}
+stop: %s
+`
+
 const plainValues = `experiment: %s
 seed: 8
 factors: {family: [v6, v4]}
@@ -64,6 +80,7 @@ var agreements = []struct {
 	{name: "budget", text: twoFactors, stop: "{effect: mark, half_width: 2%, pilot: 3, budget: 45s}", deviation: 0.05, blocks: 7, stage: StageStein},
 	{name: "one-block", text: twoFactors, stop: "{blocks: 2}", deviation: 0.05, blocks: 1, stage: StageFixed},
 	{name: "values", text: plainValues, stop: "{blocks: 5}", deviation: 0.1, blocks: 5, stage: StageFixed},
+	{name: "with-bases", text: withBases, stop: "{blocks: 8}", deviation: 0.01, blocks: 8, stage: StageFixed},
 }
 
 // TestAgreement estimates the effects of journals, which another implementation does as well.

@@ -409,7 +409,9 @@ func (c *checker) checkResponse() {
 	}
 	for i, t := range s.Targets {
 		field := fmt.Sprintf("targets[%d]", i)
-		if err := t.Where.check(s.Factors); err != nil {
+		if len(t.Where) == 0 {
+			c.report(field+".where", "is required: a selection of cells, such as mark=both every=1,10")
+		} else if err := t.Where.check(s.Factors); err != nil {
 			c.report(field+".where", "%w", err)
 		}
 		if t.Measure == "" {
@@ -507,8 +509,12 @@ func (c *checker) checkCells() {
 		}
 	}
 	for i, t := range s.Targets {
-		if !slices.ContainsFunc(cells, func(cell Cell) bool { return t.Where.fits(cell.Levels) }) {
-			c.report(fmt.Sprintf("targets[%d].where", i), "no cell is selected by %q", t.Where)
+		field := fmt.Sprintf("targets[%d].where", i)
+		switch {
+		case !slices.ContainsFunc(cells, func(cell Cell) bool { return t.Where.fits(cell.Levels) }):
+			c.report(field, "no cell is selected by %q", t.Where)
+		case len(s.judged(t)) == 0:
+			c.report(field, "%q selects only %s, which ratios are relative to: their ratio is 1", t.Where, s.Response.base())
 		}
 	}
 	for _, cell := range cells {

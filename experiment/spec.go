@@ -34,7 +34,8 @@ type Spec struct {
 	Factors Factors `yaml:"factors" json:"factors"`
 	// Setup is what all runs share, such as a data set that takes minutes to make.
 	Setup *Setup `yaml:"setup" json:"setup,omitempty"`
-	// Exclude leaves cells out: each entry is a selection such as "mark=none every=10".
+	// Exclude leaves cells out: each entry is a selection such as "mark=none every=10,100",
+	// with alternatives behind commas.
 	Exclude []Where `yaml:"exclude" json:"exclude,omitempty"`
 	// Treatments say what is done for a level, by factor and level. A level without one
 	// only has a value that commands can use.
@@ -173,8 +174,9 @@ type Response struct {
 
 // Target is a requirement on the ratio of a measure, or on its mean in its unit.
 type Target struct {
-	// Where selects cells, such as "mark=both every=1"; of several, the mean counts, of
-	// ratios the geometric one.
+	// Where selects cells, such as "mark=both every=1,10", with alternatives behind commas;
+	// of several cells the mean counts, of ratios the geometric one, without the cells that
+	// ratios are relative to.
 	Where Where `yaml:"where" json:"where"`
 	// Measure is by default that of the response.
 	Measure string `yaml:"measure" json:"measure"`

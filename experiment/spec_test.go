@@ -80,6 +80,8 @@ func TestParseMistakes(t *testing.T) {
 		"expression type":      {"stop:", "invalid: '1 + 2'\nstop:", "is a number, not a condition"},
 		"target bound":         {"stop:", "targets: [{where: 'mark=both'}]\nstop:", "give one of at_least"},
 		"target where":         {"stop:", "targets: [{where: 'mark=all', at_least: 1}]\nstop:", `factor mark has no level "all"`},
+		"target without where": {"stop:", "targets: [{at_least: 1}]\nstop:", "line 6: targets[0].where: is required"},
+		"target of the base":   {"stop:", "targets: [{where: 'mark=none every=1,10', at_least: 1}]\nstop:", `targets[0].where: "every=1,10 mark=none" selects only mark=none, which ratios are relative to`},
 		"target kind":          {"stop:", "targets: [{where: 'mark=both', of: sum, at_least: 1}]\nstop:", `"sum" is not ratio or mean`},
 		"value within":         {"stop:", "targets: [{where: 'mark=both', of: mean, within: 2%}]\nstop:", "and a ratio to it"},
 		"ratio of nothing":     {"response: {log_ratio: rate, to: {mark: none}}\nstop: {effect: mark, half_width: 2%}", "targets: [{where: 'mark=both', measure: rate, of: ratio, at_least: 1}]\nstop: {blocks: 3}", "needs a response"},

@@ -34,17 +34,24 @@ type Judged struct {
 func (s *Spec) Judge(rows []Row, blocks int) []Judged {
 	var list []Judged
 	for _, t := range s.Targets {
-		var cells []int
-		for _, c := range s.Cells() {
-			if t.Where.fits(c.Levels) {
-				cells = append(cells, c.Index)
-			}
-		}
-		e := s.estimate(s.compared(rows, blocks, t), cells)
+		e := s.estimate(s.compared(rows, blocks, t), s.judged(t))
 		e.Plain = t.Of == OfMean
 		list = append(list, judge(t, e))
 	}
 	return list
+}
+
+// judged returns the cells that a target is about: those that are selected, of a ratio without
+// the ones that ratios are relative to. Their ratio is 1 by definition and would only dilute
+// that of the others.
+func (s *Spec) judged(t Target) []int {
+	var cells []int
+	for _, c := range s.Cells() {
+		if t.Where.fits(c.Levels) && !(t.Of == OfRatio && s.Response.base().fits(c.Levels)) {
+			cells = append(cells, c.Index)
+		}
+	}
+	return cells
 }
 
 func judge(t Target, e Estimate) Judged {
