@@ -121,7 +121,8 @@ type Run struct {
 	// "{factor.parameter}" or "{parameter}" for a parameter of it, "{name=text}" for text
 	// where there is no such parameter, "{block}", "{position}", "{attempt}" and "{seed}"
 	// for the run's own, "{agent}" for the program pillion-agent; "{{" is a brace. In a lab
-	// "{address.host}" and "{address6.host}" are the first addresses of a host.
+	// "{address.host}" and "{address6.host}" are the first addresses of a host. Levels and
+	// parameters can contain such names, too.
 	Command string `yaml:"command" json:"command"`
 	// On is the host of the command; by default the source of the lab, or this machine.
 	On string `yaml:"on" json:"on,omitempty"`

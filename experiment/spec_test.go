@@ -160,20 +160,26 @@ func TestOrderIsFixed(t *testing.T) {
 }
 
 func TestValues(t *testing.T) {
-	s := parse(t, strings.NewReplacer("every: [1, 10]", "load: {a: {family: 6, payload: 56}, b: {family: 4}}", "{every}", "{family}").Replace(minimal))
+	s := parse(t, strings.NewReplacer("every: [1, 10]", "load: {a: {family: 6, payload: 56, nested: '-{load.family} {mark}-', circle: '{circle}', wrong: '{absent}'}, b: {family: 4}}", "{every}", "{family}").Replace(minimal))
 	v := s.Values(s.Cells()[0], Turn{Block: 2, Position: 1, Attempt: 1})
 	for text, want := range map[string]string{
 		"{mark} {load} {family} {load.family} {payload=0}": "none a 6 6 56",
 		"{block}/{position}/{attempt}":                     "2/1/1",
 		"awk '{{print $1}}' ${x} {missing=}":               "awk '{print $1}' ${x} ",
 		`{"json": 1}`:                                      `{"json": 1}`,
+		"{nested} {load.nested} {parameter=x}":             "-6 none- -6 none- x",
 	} {
 		if got, err := v.Replace(text); err != nil || got != want {
 			t.Errorf("%q is %q, %v, want %q", text, got, err, want)
 		}
 	}
-	if _, err := v.Replace("{absent}"); err == nil {
-		t.Error("a name without a value was accepted")
+	for text, want := range map[string]string{
+		"{absent}": "{absent} has no value here", "{wrong}": "in the value of {wrong}: {absent} has no value here",
+		"{circle}": "the value of {circle} contains itself",
+	} {
+		if _, err := v.Replace(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: error is %v, want %q", text, err, want)
+		}
 	}
 	replaced, err := v.ReplaceAll(map[string]any{"sampling": map[string]any{"every": "{family}"}, "names": []any{"x-{mark}"}})
 	if err != nil {
@@ -185,6 +191,16 @@ func TestValues(t *testing.T) {
 	}
 	if name := m["names"].([]any)[0]; name != "x-none" {
 		t.Errorf("name is %#v", name)
+	}
+	s.Lab = "lab.yaml" // addresses are known once it is up
+	later := s.Values(Cell{Levels: map[string]string{"load": "a"}}, Turn{})
+	later["load.nested"] = "{address6.far}"
+	if got, err := later.Replace("{load.nested}"); err != nil || got != "{address6.far}" {
+		t.Errorf("before the lab: %q, %v", got, err)
+	}
+	later.AddHosts(map[string]string{"address6.far": "fd00::2", "agent": "/{mark}/agent"})
+	if got, err := later.Replace("{load.nested} {agent}"); err != nil || got != "fd00::2 /{mark}/agent" {
+		t.Errorf("in the lab: %q, %v", got, err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -84,8 +85,11 @@ func (v Values) AddHosts(hosts map[string]string) {
 	v[hostsKnown] = ""
 }
 
-// Replace puts values in the place of names in braces.
-func (v Values) Replace(text string) (string, error) {
+// Replace puts values in the place of names in braces, also in those of levels and parameters.
+func (v Values) Replace(text string) (string, error) { return v.replace(text, nil) }
+
+// replace does so inside of the values of some names, which therefore cannot stand there again.
+func (v Values) replace(text string, inside []string) (string, error) {
 	var failed error
 	replaced := braces.ReplaceAllStringFunc(text, func(found string) string {
 		switch {
@@ -96,6 +100,18 @@ func (v Values) Replace(text string) (string, error) {
 		}
 		name, otherwise, has := strings.Cut(found[1:len(found)-1], "=")
 		if value, ok := v[name]; ok {
+			if slices.Contains(ownNames, name) || hostNames.MatchString(name) {
+				return value
+			}
+			if slices.Contains(inside, name) {
+				failed = fmt.Errorf("the value of {%s} contains itself", name)
+				return found
+			}
+			value, err := v.replace(value, append(slices.Clip(inside), name))
+			if err != nil && len(inside) == 0 {
+				err = fmt.Errorf("in the value of {%s}: %w", name, err)
+			}
+			failed = cmp.Or(failed, err)
 			return value
 		}
 		if has {
