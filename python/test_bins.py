@@ -40,9 +40,10 @@ class Bins(unittest.TestCase):
             {"size": "a", "reason": "dropped", "packets": 6}, {"size": "b", "reason": "dropped", "packets": 6}])  # fmt: skip
 
     def test_figure_holds_every_packet(self):
-        axes = self.x.plot.frequencies("delay").axes
+        figure = self.x.plot.frequencies("delay")
+        axes = figure.axes
         self.assertEqual([a.get_title(loc="left") for a in axes], ["size=a", "size=b"])
-        self.assertEqual(axes[-1].get_xlabel(), "delay, us")
+        self.assertEqual(figure.get_supxlabel(), "delay, us")
         heights, edges, floor = axes[0].patches[0].get_data()
         self.assertEqual(list(edges), [0.5, 1, 2, 1000, 1032])
         np.testing.assert_allclose(heights, [10 / 16, 5 / 16, floor, 1 / 16 / 32])

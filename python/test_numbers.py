@@ -36,6 +36,8 @@ class Numbers(unittest.TestCase):
         self.assertEqual([write(966.83), write(640.4), write(float("nan"))], ["966.8", "640.4", ""])
         self.assertEqual(numbers.column([8, 24], [0.0])(8.0), "8")
         self.assertEqual(numbers.column([12000, 3], [500])(12000), "12\u202f000")
+        self.assertEqual(numbers.column([0.0042, 9.87], [4], is_ratio=True)(0.0042), "0.0042")
+        self.assertEqual(numbers.column([1e-6, 9.87], [4], is_ratio=True)(9.87), "9.870")
         wide = numbers.column([1e7, 3], [0.001])
         self.assertEqual(wide(3.00049), "3")
         self.assertEqual(numbers.column([0.083333], [1e-17])(0.083333), "0.08333", "rounding errors are no spread")

@@ -198,8 +198,14 @@ def frequencies(groups, label=""):
     if not cleaned:
         raise ValueError("draw: no group has a value")
     least = min(bins["width"].min() for bins in cleaned.values())
-    figure, all_axes = blank(max(1.0 * len(cleaned) + 0.6, 2.4), nrows=len(cleaned), sharex=True, sharey=True, squeeze=False)
-    for i, (axes, (name, bins)) in enumerate(zip(all_axes[:, 0], cleaned.items())):
+    columns = 1 if len(cleaned) <= 6 else 2
+    rows = math.ceil(len(cleaned) / columns)
+    figure, all_axes = blank(max(1.0 * rows + 0.6, 2.4), nrows=rows, ncols=columns, sharex=True, sharey=True, squeeze=False)
+    # Down the columns, so that neighbours of a factor stand above each other.
+    places = all_axes.T.flatten()
+    for axes in places[len(cleaned) :]:
+        axes.set_visible(False)
+    for axes, (name, bins) in zip(places, cleaned.items()):
         # A bin that begins at zero has no place on a logarithmic axis but its upper half.
         left = np.maximum(bins["at"].to_numpy(dtype=float), least / 2)
         right = (bins["at"] + bins["width"]).to_numpy(dtype=float)
@@ -213,13 +219,15 @@ def frequencies(groups, label=""):
                 heights.append(floor)
             edges.append(high)
             heights.append(value)
-        axes.stairs(heights, edges, baseline=floor, fill=True, color=theme.colour(i))
+        axes.stairs(heights, edges, baseline=floor, fill=True, color=theme.colour(0))
         axes.set(xscale="log", yscale="log")
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_formatter(lambda value, _: "%g" % value)
             axis.set_minor_formatter(lambda value, _: "")
         axes.set_title(name, loc="left", fontsize=8.5)
-    all_axes[-1, 0].set_xlabel(label)
+    for axes in [[axes for axes in column if axes.get_visible()][-1] for column in all_axes.T]:
+        axes.tick_params(labelbottom=True)
+    figure.supxlabel(label, fontsize=9)
     figure.supylabel("share for each %g" % least, fontsize=9)
     return figure
 

@@ -43,11 +43,11 @@ def number(value, digits=4):
     return fixed(rounded, max(0, digits - 1 - size))
 
 
-def column(values, spreads, most=6):
+def column(values, spreads, most=6, is_ratio=False):
     """How to write the values of a column: a function with the same decimals for all of them.
 
     The smallest spread that is not zero gets two digits, unless the largest value had more digits than most: then each
-    value has its own.
+    value has its own. Of ratios the smallest value gets two digits too: 0.004 is not 0.
     """
     sizes = [abs(float(v)) for v in values if not is_none(v)]
     # What remains of a sum of equal numbers is no spread.
@@ -58,6 +58,8 @@ def column(values, spreads, most=6):
     if not spreads:
         return number
     decimals = max(0, 1 - math.floor(math.log10(min(spreads))))
+    if is_ratio and sizes and min(sizes) > 0:
+        decimals = max(decimals, 1 - math.floor(math.log10(min(sizes))))
     if largest > 9 or max(largest, 0) + decimals > most:
         return number
     return lambda value: "" if is_none(value) else fixed(value, decimals)

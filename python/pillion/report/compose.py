@@ -45,7 +45,7 @@ class _Composer:
         parts.append(Text(x.precision()))
         if len(table) > 1:
             together = x.verdicts(simultaneous=True)
-            moved = [a.where for a, b in zip(table.itertuples(), together.itertuples()) if a.verdict != b.verdict]
+            moved = ["%s of %s" % (a.measure, a.where) for a, b in zip(table.itertuples(), together.itertuples()) if a.verdict != b.verdict]
             text = "Each interval holds by itself: one in twenty misses. Widened so that all %d hold together (Bonferroni), " % len(table)
             text += "these become undecided: %s." % "; ".join(moved) if moved else "no verdict changes."
             parts.append(Text(text, note=True))
@@ -60,7 +60,7 @@ class _Composer:
         within = verdicts.share(x.design.stop.get("half_width"))
         if within and x.design.response == "log_ratio" and within < 1:
             equal = x.equivalence(within, term)
-        write = column([*table["low"], *table["high"], *table[estimate]], (table["high"] - table["low"]) / 2)
+        write = column([*table["low"], *table["high"], *table[estimate]], (table["high"] - table["low"]) / 2, is_ratio=self.log)
         resampled = table["bca_low"].notna().any()
         columns = [*names, "blocks", estimate, "95 % (t)"] + (["95 % (BCa)"] if resampled else []) + (["within ±%g %%" % (100 * within), "p"] if equal is not None else [])
         rows = []

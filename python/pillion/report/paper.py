@@ -345,7 +345,9 @@ def _plotted(experiment, table, first):
             parts.append(Text("%s is not drawn: %s." % (title, reason(error)), note=True))
             continue
         words = "%s (%s). " % (table["title"], table["source"])
-        if plot.get("published"):
+        if plot.get("published") and plot.get("kind") == "histograms":
+            words += "The dashed line is what the paper prints; ours is all runs together."
+        elif plot.get("published"):
             words += "Hollow and dashed is what the paper prints; ours have 95 % intervals."
         elif plot.get("kind") == "histograms":
             words += "The paper's plot has no numbers that can be read; ours is on its axes, all runs together."

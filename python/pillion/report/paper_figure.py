@@ -178,9 +178,10 @@ def _histograms(x, plot):
         panels[label] = (table, bins.unit(x, name))
     figure, all_axes = figures.blank(2.9, ncols=len(panels), squeeze=False)
     for i, (axes, (label, (table, unit))) in enumerate(zip(all_axes[0], panels.items())):
-        _frequencies(axes, table, i)
-        axes.set_title(label, loc="left", fontsize=8.5)
-        axes.set_xlabel("µs" if unit == "us" else unit)
+        beyond = _frequencies(axes, table, i)
+        axes.set_title(figures.wrapped(label, 2), loc="left", fontsize=8.5)
+        told = ", %.2g %% beyond" % (100 * beyond) if beyond > 0 else ""
+        axes.set_xlabel(("µs" if unit == "us" else unit) + told)
         for one in plot.get("published") or []:
             if one.get("panel") == label:
                 for at, _ in one["points"]:
@@ -194,20 +195,31 @@ def _histograms(x, plot):
 TAIL = 0.99
 
 
+# More bars are too thin to see: they are drawn together.
+BARS = 120
+
+
 def _frequencies(axes, table, i):
+    """Draw a histogram; the share of its values that lies beyond the axis."""
     table = table.sort_values("at")
     total = table["packets"].sum()
     least = table["width"].min()
     up_to = table["packets"].cumsum() / total
     shown = table[np.append(True, up_to.to_numpy()[:-1] < TAIL)]
     beyond = 1 - shown["packets"].sum() / total
-    # Of bins of several widths the share for each least width, so that areas are shares.
-    heights = shown["packets"] / total * least / shown["width"]
-    axes.bar(shown["at"], heights, shown["width"], align="edge", color=theme.colour(i), linewidth=0)
-    axes.set_ylim(0, heights.max() * 1.08)
+    first, last = shown["at"].min(), (shown["at"] + shown["width"]).max()
+    if (last - first) / least > BARS and len(shown) > BARS / 2:
+        bars, edges = np.histogram(shown["at"] + shown["width"] / 2, np.linspace(first, last, BARS // 2 + 1), weights=shown["packets"])
+        axes.bar(edges[:-1], bars / total, np.diff(edges), align="edge", color=theme.colour(i), linewidth=0)
+        top = bars.max() / total
+    else:
+        # Of bins of several widths the share for each least width, so that areas are shares.
+        heights = shown["packets"] / total * least / shown["width"]
+        axes.bar(shown["at"], heights, shown["width"], align="edge", color=theme.colour(i), linewidth=0)
+        top = heights.max()
+    axes.set_ylim(0, top * 1.08)
     figures.large(axes.xaxis, shown["at"] + shown["width"])
-    if beyond > 0:
-        axes.text(0.98, 0.97, "%.2g %% beyond" % (100 * beyond), transform=axes.transAxes, ha="right", va="top", fontsize=7.5, color=theme.FAINT)
+    return beyond
 
 
 def _residuals(x, measure):
