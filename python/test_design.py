@@ -183,6 +183,22 @@ class Simulation(unittest.TestCase):
             self.assertFalse(torn)
             self.assertEqual(sum(run.counts for run in runs), 3 * 5)
 
+    def test_results_of_runs_are_not_overwritten(self):
+        """Neither a whole folder, nor one whose design is missing or cannot be read."""
+        for name, text in (("experiment.json", '{"environment": {"kernel": "6.1"}}'), ("experiment.json", "{"), ("experiment.json", "[]"), ("journal.jsonl", "")):
+            with self.subTest(name=name, text=text), tempfile.TemporaryDirectory() as folder:
+                path = os.path.join(folder, name)
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(text)
+                with self.assertRaisesRegex(FileExistsError, "has results of an experiment: name another folder"):
+                    simulate(folder, {"a": ["x", "y"]}, blocks=3)
+                self.assertEqual(os.listdir(folder), [name])
+                with open(path, encoding="utf-8") as file:
+                    self.assertEqual(file.read(), text)
+        with tempfile.TemporaryDirectory() as folder:
+            for _ in range(2):  # its own it replaces
+                simulate(folder, {"a": ["x", "y"]}, blocks=3)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -185,6 +185,46 @@ class Truth(unittest.TestCase):
         heavy = self.experiment(blocks=40, heavy=True, noise=0.05, seed=3)
         self.assertFalse(heavy.check().loc["Shapiro-Wilk", "ok"])
 
+    def test_checks_do_not_claim_what_they_did_not_test(self):
+        x = self.experiment(blocks=24, seed=12, null_arm=False)
+        self.assertEqual(x.check().loc["null arm", ["ok", "tested", "finding"]].tolist(), [True, False, "There is no null arm."])
+        one = self.experiment(blocks=1).check()
+        self.assertEqual(set(one.index[~one["tested"]]), {"null arm", "drift", "position", "turning points", "Shapiro-Wilk", "Breusch-Pagan"})
+        for loads, steals, tested, ok, words in (
+            (np.nan, 0.0, False, True, "oad before runs was not measured"), (np.nan, 0.2, True, False, "20.0 %"), (np.nan, np.nan, False, True, "not recorded"), (0.1, np.nan, True, True, "median 0.10"),
+        ):  # fmt: skip
+            row = result.Experiment(x.design, x.runs.assign(machine_load=loads, machine_steal=steals)).check().loc["machine"]
+            self.assertEqual((row["tested"], row["ok"]), (tested, ok))
+            self.assertIn(words, row["finding"])
+            self.assertEqual("No sign" in row["consequence"], tested and ok)
+
+    def test_a_trend_is_the_slope_of_the_linear_model(self):
+        """Drift and position as statsmodels fits them, with an interval in place of a claim that there is none."""
+        import statsmodels.formula.api as smf
+
+        x = self.experiment(blocks=6, seed=21, noise=0.05, drift=0.05)
+        runs = x.runs.assign(y=np.log(x.runs["rate"]), cell=x.runs[["mark", "load", "null"]].astype(str).agg("|".join, axis=1))
+        for name, along, formula in (("drift", "run_order", "y ~ C(cell) + run_order"), ("position", "position", "y ~ C(cell) + C(block) + position")):
+            row, fit = x.check().loc[name], smf.ols(formula, runs).fit()
+            self.assertAlmostEqual(row["p"], fit.pvalues[along], 8)
+            self.assertAlmostEqual(row["statistic"], fit.params[along] * np.ptp(runs[along]), 8)
+            self.assertIn("p = ", row["finding"])
+            self.assertIn("[", row["finding"])
+            self.assertNotIn("Nothing", row["consequence"])
+            self.assertEqual("not excluded" in row["consequence"], row["p"] >= 0.05)
+
+    def test_a_quick_run_is_not_judged(self):
+        x = self.experiment(blocks=20, targets=[{"where": "mark=both", "at_least": 0.5}])
+        self.assertEqual(list(x.verdicts()["verdict"]), ["met"])
+        x = result.Experiment(dataclasses.replace(x.design, quick=True), x.runs)
+        self.assertEqual(list(x.verdicts()["verdict"]), ["undecided"])
+        self.assertIn("a quick run is no measurement", x.verdicts()["sentence"][0])
+
+    def test_a_constant_measure_is_said(self):
+        x = self.experiment(blocks=9, noise=0.0, targets=[{"where": "mark=both", "at_least": 0.9}])
+        x = result.Experiment(x.design, x.runs.assign(rate=1.0))
+        self.assertIn("met, the whole interval lies above the bound; every block has the same value, so that the interval is a point.", x.verdicts()["sentence"][0])
+
     def test_balance(self):
         x = self.experiment(blocks=5, seed=13)
         short = result.Experiment(x.design, x.runs.drop(index=x.runs.index[~x.runs["null"]][:2]))

@@ -1,6 +1,7 @@
 """Reports: what they say, that they are whole and sound HTML, and that nothing in them runs."""
 
 import contextlib
+import dataclasses
 import html.parser
 import io
 import json
@@ -114,6 +115,31 @@ class Report(unittest.TestCase):
         x = pillion.experiment(self.folder)
         self.assertIn("%d left out" % len(x.excluded), text)
         self.assertIn("delivered &lt; 0.999*packets", text)
+
+    def test_quick_runs_have_no_verdicts(self):
+        x = pillion.experiment(self.folder)
+        x.design = dataclasses.replace(x.design, quick=True)
+        text = page.write(compose.compose(x))
+        checked(self, text)
+        self.assertIn("quick run: no figures</h1>", text)
+        self.assertIn("Quick run: a proof that the experiment works", text)
+        for words in ('class="verdict', "p of equivalence", "known to"):
+            self.assertNotIn(words, text)
+
+    def test_margins_are_those_of_targets(self):
+        """A margin of what does not matter is stated by a target, not by the width to stop at."""
+        self.assertIn(">within 5 %</th>", self.text)
+        self.assertIn(">p of equivalence</th>", self.text)
+        self.assertNotIn("within ±", self.text)
+        x = pillion.experiment(self.folder)
+        x.design = dataclasses.replace(x.design, targets=())
+        self.assertNotIn("equivalence", page.write(compose.compose(x)))
+
+    def test_what_was_not_tested_has_its_own_sign(self):
+        x = pillion.experiment(self.folder)
+        table = compose.compose(type(x)(x.design, x.runs[~x.runs["null"]])).sections[2].parts[1]
+        signs = {row[1]: row[0] for row in table.rows}
+        self.assertEqual((signs["null arm"], signs["balance"]), ("–", "✓"))
 
     def test_names_what_differs_in_the_environment(self):
         self.assertIn("The hosts differ in what can change a result: kernel: 6.1 of b, 6.8 of a.", self.text)

@@ -13,6 +13,8 @@ from pillion.analysis.numbers import number
 
 # Several tests are made of each experiment: at 5 % one would often fail by chance.
 LEVEL = 0.01
+# Above this level there is not even weak evidence.
+NOMINAL = 0.05
 # The Shapiro-Wilk test is defined up to this many values.
 SHAPIRO_MOST = 5000
 # A machine is quiet with less than so many busy processors, and such a share of stolen time.
@@ -26,19 +28,28 @@ def residuals(x, measure=None, blocks=True):
     """
     table = x.runs.assign(y=effects.scaled(x, measure))
     table = table[table["y"].notna()].copy()
-    names = [*x.design.factors, "null"]
-    cell = table[names].astype(str).agg("|".join, axis=1)
-    residual = table["y"] - table["y"].mean()
+    table["residual"] = _less(table["y"], _groups(x, table, blocks))
+    table["fitted"] = table["y"] - table["residual"]
+    return table.sort_values("run_order")
+
+
+def _groups(x, table, blocks):
+    """What the additive model explains runs by: their cell, and their block if wanted."""
+    cell = table[[*x.design.factors, "null"]].astype(str).agg("|".join, axis=1)
+    return [cell, table["block"]] if blocks else [cell]
+
+
+def _less(values, groups):
+    """Values less what an additive model of groups explains."""
+    rest = values - values.mean()
     # Alternating projections: exact at once where balanced, and convergent where not.
     for _ in range(200):
-        before = residual
-        residual = residual - residual.groupby(cell).transform("mean")
-        if blocks:
-            residual = residual - residual.groupby(table["block"]).transform("mean")
-        if np.allclose(before, residual, rtol=0, atol=1e-12 * max(1.0, float(table["y"].abs().max()))):
+        before = rest
+        for group in groups:
+            rest = rest - rest.groupby(group).transform("mean")
+        if np.allclose(before, rest, rtol=0, atol=1e-12 * max(1.0, float(values.abs().max()))):
             break
-    table["residual"], table["fitted"] = residual, table["y"] - residual
-    return table.sort_values("run_order")
+    return rest
 
 
 def _row(name, ok, finding, consequence, statistic=np.nan, p=np.nan, tested=True):
@@ -94,65 +105,79 @@ def _balance(x):
 def _null(x):
     values = effects.null_values(x)
     if len(values) < 2:
-        return _row("null arm", True, "There is no null arm." if values.empty else "The null arm has one block.",
+        return _row("null arm", True, "There is no null arm." if not x.runs["null"].any() else "The null arm has too few blocks.",
                     "The noise floor is unknown.", tested=False)  # fmt: skip
     mean, low, high = effects.t_interval(x, values)
     p = effects.t_p(x, values)
     ok = bool(p >= LEVEL)
+    repeated = len(x.runs.loc[x.runs["null"], list(x.design.factors)].drop_duplicates())
+    over = ", the mean over its %d cells" % repeated if repeated > 1 else ""
     if x.design.is_log:
-        finding = "The base against itself: ratio %.4f [%.4f, %.4f], %s, in %d blocks." % (
-            np.exp(mean), np.exp(low), np.exp(high), p_text(p), len(values))  # fmt: skip
+        finding = "The base against itself%s: ratio %.4f [%.4f, %.4f], %s, in %d blocks." % (
+            over, np.exp(mean), np.exp(low), np.exp(high), p_text(p), len(values))  # fmt: skip
         half = (high - low) / 2
         floor = "%.2g %%" % (100 * np.expm1(half)) if half < np.log(2) else "a factor of %s" % number(np.exp(half), 2)
     else:
-        finding = "The base against itself: difference %.4g [%.4g, %.4g], %s, in %d blocks." % (mean, low, high, p_text(p), len(values))
+        finding = "The base against itself%s: difference %.4g [%.4g, %.4g], %s, in %d blocks." % (over, mean, low, high, p_text(p), len(values))
         floor = "%.2g" % ((high - low) / 2)
     consequence = (
-        "Effects below %s cannot be told from noise here." % floor
+        "Noise alone moves such a comparison by up to %s (95 %%); how well an effect over more cells is known, its own interval says." % floor
         if ok
         else "Two identical treatments differ: something besides the treatments affects the runs, and effects of this size are not to be trusted."
     )
     return _row("null arm", ok, finding, consequence, mean, p)
 
 
-def _slope(y, at):
-    if len(y) < 3 or np.ptp(at) == 0 or np.ptp(y) == 0:
-        return 0.0, 1.0
-    line = scipy_stats.linregress(at, y)
-    return line.slope, line.pvalue
+def _trend(x, name, along, blocks, sentence, consequence):
+    """The row of a linear change of the measure along a column, beside cells and, if wanted, blocks."""
+    table = residuals(x, blocks=blocks)
+    if _alike(name, table):
+        return _alike(name, table)
+    groups = _groups(x, table, blocks)
+    at = _less(table[along].astype(float), groups)
+    df = len(table) - sum(group.nunique() for group in groups) + len(groups) - 2
+    if df < 1 or not np.ptp(at) > 1e-9:
+        return _row(name, True, "Too few runs for the test.", "Whether the %s changed is unknown." % x.measure, tested=False)
+    squares = float((at**2).sum())
+    slope = float((at * table["residual"]).sum()) / squares
+    error = np.sqrt(max(0.0, float(((table["residual"] - slope * at) ** 2).sum())) / df / squares)
+    p = float(2 * scipy_stats.t.sf(abs(slope) / error, df)) if error > 0 else float(slope == 0)
+    span, half = np.ptp(table[along]), scipy_stats.t.ppf(0.975, df) * error
+    change, low, high = (value * span for value in (slope, slope - half, slope + half))
+    if p >= NOMINAL:
+        consequence = "No change is shown; one as large as the ends of the interval is not excluded."
+    elif p >= LEVEL:
+        consequence = "Weak evidence of a change, not significant at 1 %. " + consequence
+    write = _percent if x.design.is_log else lambda value: "%+.3g" % (value + 0.0)
+    return _row(name, bool(p >= LEVEL), "%s the %s changed by %s [%s, %s] (%s)." % (sentence, x.measure, write(change), write(low), write(high), p_text(p)),
+                consequence, change, p)  # fmt: skip
+
+
+def _percent(change):
+    """A change of a logarithm in percent, or as a factor if it is large."""
+    if abs(change) > np.log(3):
+        return "a factor of %s" % number(np.exp(np.clip(change, -300, 300)), 2)
+    text = "%+.2g\u00a0%%" % (100 * np.expm1(change)) if abs(change) >= 1e-6 else "0\u00a0%"
+    return text
 
 
 def _alike(name, table):
     """The row of a test of residuals that are all zero; None if they are not."""
     if len(table) and np.abs(table["residual"]).max() > 1e-9 * max(1.0, np.abs(table["fitted"]).max()):
         return None
+    if table["block"].nunique() < 2:
+        return _row(name, True, "One block has one run of each cell.", "There is nothing to test.", tested=False)
     return _row(name, True, "All runs of a cell are alike.", "There is nothing to test.", tested=False)
 
 
 def _drift(x):
-    table = residuals(x, blocks=False)
-    if _alike("drift", table):
-        return _alike("drift", table)
-    slope, p = _slope(table["residual"], table["run_order"])
-    change = slope * np.ptp(table["run_order"]) if len(table) else 0
-    text = "%+.1f %%" % (100 * np.expm1(change)) if x.design.is_log else "%+.3g" % change
-    ok = bool(p >= LEVEL)
-    return _row("drift", ok, "Over the experiment the %s changed by %s (%s)." % (x.measure, text, p_text(p)),
-                "Nothing to correct." if ok else "Effects are compared within blocks, which a slow change does not bias; means of single cells over time include it.",
-                change, p)  # fmt: skip
+    return _trend(x, "drift", "run_order", False, "Over the experiment",
+                  "Effects are compared within blocks, which a slow change does not bias; means of single cells over time include it.")  # fmt: skip
 
 
 def _position(x):
-    table = residuals(x)
-    if _alike("position", table):
-        return _alike("position", table)
-    slope, p = _slope(table["residual"], table["position"])
-    change = slope * np.ptp(table["position"]) if len(table) else 0
-    text = "%+.1f %%" % (100 * np.expm1(change)) if x.design.is_log else "%+.3g" % change
-    ok = bool(p >= LEVEL)
-    return _row("position", ok, "From the first to the last position of a block the %s changed by %s (%s)." % (x.measure, text, p_text(p)),
-                "Nothing to correct." if ok else "Order within blocks is random, so that this adds noise and no bias; a longer settle time may remove it.",
-                change, p)  # fmt: skip
+    return _trend(x, "position", "position", True, "From the first to the last position of a block",
+                  "Order within blocks is random, so that this adds noise and no bias; a longer settle time may remove it.")  # fmt: skip
 
 
 def _turning(x):
@@ -228,15 +253,18 @@ def _machine(x):
     parts = []
     if len(load):
         parts.append("processors busy with other work before runs: median %.2f, most %.2f" % (busy, load.max()))
+    else:
+        parts.append("load before runs was not measured, for which the settle time may be too short")
     if len(steal):
         parts.append("processor time taken by other virtual machines: most %.1f %%" % (100 * worst))
     text = "; ".join(parts)
-    consequence = "No sign of disturbance."
+    consequence = "No sign of disturbance." if len(load) else "Disturbance by other programs is unknown."
     if worst > STEAL_MOST:
         consequence = "Other virtual machines took processor time: expect noise that nothing here can remove."
     elif busy > BUSY_MOST:
         consequence = "Other work ran beside the experiment: expect noise; random blocks keep it from biasing effects."
-    return _row("machine", bool(worst <= STEAL_MOST and busy <= BUSY_MOST), text[0].upper() + text[1:] + ".", consequence, worst)
+    return _row("machine", bool(worst <= STEAL_MOST and busy <= BUSY_MOST), text[0].upper() + text[1:] + ".", consequence, worst,
+                tested=len(load) > 0 or worst > STEAL_MOST)  # fmt: skip
 
 
 def check(x):

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import math
 
+DESIGN_FILE = "experiment.json"
 RESPONSES = ("log_ratio", "difference", "log", "value")
 BOUNDS = ("at_least", "at_most", "within")
 
@@ -69,6 +70,7 @@ class Design:
     environment: dict
     started: str
     question: str = ""
+    quick: bool = False  # run to see that the experiment works: no measurement
 
     @property
     def is_log(self):
@@ -278,4 +280,5 @@ def read_design(text):
         environment=_object(value.get("environment") or {}, "environment"),
         started=str(value.get("started") or ""),
         question=str(value.get("description") or ""),
+        quick=value.get("quick") is True,
     )

@@ -6,6 +6,7 @@ import math
 
 from pillion.analysis.design import DesignError, level
 
+JOURNAL_FILE = "journal.jsonl"
 # A run with its per-interval rows; more is no journal of ours.
 LINE_BYTES = 64 << 20
 

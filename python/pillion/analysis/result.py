@@ -6,11 +6,11 @@ import os
 import pandas as pd
 
 from pillion.analysis import checks, effects, frames, model, plots, verdicts
-from pillion.analysis.design import Design, DesignError, Measure, fits, parse_response, read_design
-from pillion.analysis.journal import read_journal
+from pillion.analysis.design import DESIGN_FILE, Design, DesignError, Measure, fits, parse_response, read_design
+from pillion.analysis.journal import JOURNAL_FILE, read_journal
 from pillion.analysis.source import design_of, read_sources
 
-DESIGN_FILE, JOURNAL_FILE, SOURCE_FILE = "experiment.json", "journal.jsonl", "experiment.yaml"
+SOURCE_FILE = "experiment.yaml"
 
 
 def experiment(source, server=None, design=None, response=None, run=None):

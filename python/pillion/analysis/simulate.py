@@ -11,7 +11,8 @@ import os
 
 import numpy as np
 
-from pillion.analysis.design import fits, level, parse_where
+from pillion.analysis.design import DESIGN_FILE, fits, level, parse_where
+from pillion.analysis.journal import JOURNAL_FILE
 
 
 def simulate(
@@ -23,7 +24,9 @@ def simulate(
     factors is {name: levels}; effects is [(condition, ratio)], which multiply; noise is the
     standard deviation of the log of a run. drift is the log change over the experiment, and
     period the amplitude of a wave of eight runs. invalid is the share of invalid runs.
+    A folder with results that were measured is refused, one that was simulated is replaced.
     """
+    _check(folder)
     random = np.random.default_rng(seed)
     levels = {n: tuple(level(v) for v in values) for n, values in factors.items()}
     cells = [dict(zip(levels, c)) for c in itertools.product(*levels.values())]
@@ -62,8 +65,23 @@ def simulate(
                     break
             at += 1
     os.makedirs(folder, exist_ok=True)
-    with open(os.path.join(folder, "experiment.json"), "w", encoding="utf-8") as file:
+    with open(os.path.join(folder, DESIGN_FILE), "w", encoding="utf-8") as file:
         json.dump(design, file, indent=1)
-    with open(os.path.join(folder, "journal.jsonl"), "w", encoding="utf-8") as file:
+    with open(os.path.join(folder, JOURNAL_FILE), "w", encoding="utf-8") as file:
         file.writelines(json.dumps(line) + "\n" for line in lines)
     return folder
+
+
+def _check(folder):
+    """Refuse a folder with results of runs."""
+    try:
+        with open(os.path.join(folder, DESIGN_FILE), encoding="utf-8") as file:
+            environment = json.load(file).get("environment")
+        if isinstance(environment, dict) and environment.get("simulated"):
+            return
+    except FileNotFoundError:
+        if not os.path.exists(os.path.join(folder, JOURNAL_FILE)):
+            return
+    except (OSError, ValueError, AttributeError):
+        pass  # not what simulate wrote
+    raise FileExistsError("simulate: %s has results of an experiment: name another folder" % folder)

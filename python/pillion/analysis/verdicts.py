@@ -89,6 +89,8 @@ def _judge(x, target, level, column):
     # Two one-sided tests at 5 % are one interval of 90 %.
     row["confidence"] = level if target.within is None else 2 * level - 1
     start = "%s: %%s; target %s: %%s, %%s." % (target.label.replace("%", "%%"), bound.label.replace("%", "%%"))
+    if x.design.quick:
+        return {**row, "verdict": UNDECIDED, "sentence": start % ("was not judged", UNDECIDED, "a quick run is no measurement")}
     try:
         values = _selected(x, target.where, target.measure)
     except ValueError as error:  # such as a measure of zero, of which there is no ratio
@@ -106,7 +108,14 @@ def _judge(x, target, level, column):
         number(row["high"]), 100 * row["confidence"], len(values),
     )  # fmt: skip
     reason = "too few blocks" if len(values) < 2 else _reason(row["verdict"], bound)
+    if len(values) > 1 and row["low"] == row["high"]:
+        reason += "; every block has the same value, so that the interval is a point"
     return {**row, "sentence": start % (found, row["verdict"], reason)}
+
+
+def margins(x):
+    """The margins within which targets say that effects of the response's measure do not matter."""
+    return sorted({t.within for t in x.design.targets if t.within and t.measure == x.measure and t.of == "ratio"})
 
 
 def precision(x, confidence=0.95):

@@ -10,6 +10,7 @@ from pillion.analysis.numbers import column, fixed, interval, number
 from pillion.report import vector
 from pillion.report.document import Code, Figure, Report, Section, Table, Text, Verdict, reason
 
+QUICK = "Quick run: a proof that the experiment works, on few blocks and without its requirements. Its numbers are no figures, and no target is judged."
 # More runs that do not count are summed up only.
 EXCLUDED_ROWS = 100
 CELL_ROWS = 400
@@ -38,6 +39,8 @@ class _Composer:
 
     def verdicts(self):
         x, parts = self.x, []
+        if x.design.quick:
+            return Section("Verdicts", [Text(QUICK)])
         table = x.verdicts()
         parts += [Verdict(row.verdict, row.sentence) for row in table.itertuples()]
         if table.empty:
@@ -56,20 +59,20 @@ class _Composer:
         table = x.effects(term)
         estimate = table.attrs["estimate"]
         names = [n for n in x.design.factors if n in table and (term or n in x.design.crossed())]
-        equal = None
-        within = verdicts.share(x.design.stop.get("half_width"))
-        if within and x.design.response == "log_ratio" and within < 1:
-            equal = x.equivalence(within, term)
+        margins = verdicts.margins(x) if x.design.to and not x.design.quick else []
+        equal = [x.equivalence(margin, term) for margin in margins]
         write = column([*table["low"], *table["high"], *table[estimate]], (table["high"] - table["low"]) / 2, is_ratio=self.log)
         resampled = table["bca_low"].notna().any()
-        columns = [*names, "blocks", estimate, "95 % (t)"] + (["95 % (BCa)"] if resampled else []) + (["within ±%g %%" % (100 * within), "p"] if equal is not None else [])
+        columns = [*names, "blocks", estimate, "95 % (t)"] + (["95 % (BCa)"] if resampled else [])
+        for margin in margins:
+            columns += ["within %s" % ("%g %%" % (100 * margin) if self.log else "%g" % margin), "p of equivalence"]
         rows = []
         for i, row in table.iterrows():
             cells = [*(row[n] for n in names), row["n"], write(row[estimate]), interval(row["low"], row["high"], write)]
             if resampled:
                 cells.append(interval(row["bca_low"], row["bca_high"], write) or "refused")
-            if equal is not None:
-                cells += ["yes" if equal["equivalent"][i] else "not shown", p_short(equal["p"][i])]
+            for one in equal:
+                cells += ["yes" if one["equivalent"][i] else "not shown", p_short(one["p"][i])]
             rows.append(cells)
         numeric = set(range(len(names), len(columns)))
         words = sorted(set(filter(None, table["word"])))
@@ -99,6 +102,8 @@ class _Composer:
                 table.rows = table.rows[:CELL_ROWS]
             parts.append(table)
             told += [word for word in words if word.partition(":")[0] not in [t.partition(":")[0] for t in told]]
+        if "p of equivalence" in table.columns:
+            parts.append(Text("Whether an effect lies within the margin of a target (“within”): two one-sided tests, whose small p shows that it does. A large p shows nothing.", note=True))
         parts += [Text(word + ".", note=True) for word in told]
         resampled = effects.block_values(x).shape[0] >= effects.BCA_BLOCKS
         caption = "One row for each cell: its %s with the t interval%s.%s" % (
@@ -198,7 +203,7 @@ class _Composer:
         if exact:
             parts.append(Text("All runs of a cell have the same value: there is no error to test terms against, and there are no residuals to draw.", note=True))
             return Section("Model", parts)
-        parts.append(Text("p says whether a term is there at all; how large it is, the effects say.", note=True))
+        parts.append(Text("A small p says that chance alone rarely gives such data, and a large p is no evidence that there is no effect. How large a term is, the effects say.", note=True))
         caption = "Deviations from the mean of each level and pair of levels, with 95 % intervals over blocks; levels of a term sum to zero."
         crossed = x.design.crossed()
         count = [len(x.design.factors[name]) for name in crossed]
@@ -318,4 +323,6 @@ def compose(experiment, published=()):
         sections = [make.verdicts(), make.effects(), *published[:1], make.checks(), make.distribution(), *packets, make.model(),
                     make.means(), *published[1:], make.design(), make.excluded()]  # fmt: skip
     title = "Experiment %s" % (x.design.name or "without a name")
+    if x.design.quick:
+        title += ", quick run: no figures"
     return Report(title, x.design.question, facts, sections, x.design.name, x.design.hash)
