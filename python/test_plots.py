@@ -51,6 +51,19 @@ class Experiment(unittest.TestCase):
         styles = {(bars[0].get_color(), bars[0].get_marker(), bars[0].get_linestyle()) for bars in axes.containers}
         self.assertEqual([len(set(kind)) for kind in zip(*styles)], [2, 2, 2], "colour, marker and line tell series apart")
 
+    def test_axes_are_factors_of_numbers(self):
+        with tempfile.TemporaryDirectory() as folder:
+            simulate(folder, {"mark": ["none", "both"], "size": ["1400", "512", "56"], "load": ["idle", "busy"]}, blocks=3, seed=1)
+            x = pillion.experiment(folder)
+        self.assertEqual(x.plot.axes(), ("size", "mark", "load"))
+        figure = x.plot.interaction()
+        self.assertEqual([axes.get_title(loc="left") for axes in figure.axes], ["load = idle", "load = busy"])
+        np.testing.assert_allclose(np.mean([bars[0].get_xdata() for bars in figure.axes[0].containers], axis=0), [56, 512, 1400], atol=3)
+        table = x.effects("size:load", resamples=0)
+        axes = x.plot.interaction("size", "load", value="effect").axes[0]
+        np.testing.assert_allclose(axes.containers[0][0].get_ydata(), table.loc[table["load"] == "idle", "ratio"][::-1])
+        self.assertFalse(x.plot.is_dominated("load", "mark", None))
+
     def test_heat_map(self):
         axes = self.x.plot.heat_map("mark", "load").axes[0]
         table = self.x.effects("mark:load", resamples=0)

@@ -166,8 +166,12 @@ def _alike(name, table):
     if len(table) and np.abs(table["residual"]).max() > 1e-9 * max(1.0, np.abs(table["fitted"]).max()):
         return None
     if table["block"].nunique() < 2:
-        return _row(name, True, "One block has one run of each cell.", "There is nothing to test.", tested=False)
-    return _row(name, True, "All runs of a cell are alike.", "There is nothing to test.", tested=False)
+        finding = "One block has one run of each cell."
+    elif len(table) <= table["block"].nunique() + 1:
+        finding = "A block has one run: nothing is compared within it."
+    else:
+        finding = "All runs of a cell are alike."
+    return _row(name, True, finding, "There is nothing to test.", tested=False)
 
 
 def _drift(x):

@@ -94,15 +94,27 @@ class Plots:
         """Means over blocks with t intervals, by the levels of one or two factors."""
         return self._series(by, line, None, measure, where, confidence)
 
-    def interaction(self, by=None, line=None, measure=None, where=None, confidence=0.95, panel=None):
-        """Means joined by lines: where they are not parallel, factors interact; panel has a third factor."""
+    def interaction(self, by=None, line=None, measure=None, where=None, confidence=0.95, panel=None, value="mean"):
+        """Means, or with value="effect" effects, joined by lines: where they are not parallel, factors interact.
+
+        panel has a third factor.
+        """
         crossed = self._x.design.crossed()
         if len(crossed) < 2 and line is None:
             raise ValueError("interaction: there are not two factors with two levels")
         if by is None and line is None:
             by, line, panel = self.axes()
         line = line or next(name for name in crossed if name != by)
-        return self._series(by, line, panel, measure, where, confidence)
+        return self._series(by, line, panel, measure, where, confidence, value)
+
+    def is_dominated(self, by, line, panel):
+        """Whether a factor of categories changes the means so much that nothing else can be seen beside it."""
+        x = self._x
+        if not x.design.to or by in x.design.to or line is None or levels.numbers(x.design.factors[by]) is not None:
+            return False
+        table = effects.means(x, None, [name for name in x.design.factors if name not in (by, line, panel)])
+        means = table.groupby([n for n in (line, panel) if n], observed=True)["mean"]
+        return bool((means.min() > 0).all() and (means.max() / means.min() > 100).any())
 
     def axes(self):
         """The factors on the axis, as lines and as panels that make an interaction plot easy to read, None without.
@@ -121,12 +133,18 @@ class Plots:
         panel = next((n for n in left[1:] if len(factors[n]) <= PANELS), None)
         return by, line, panel
 
-    def _series(self, by, line, panel, measure, where, confidence):
+    def _series(self, by, line, panel, measure, where, confidence, value="mean"):
         x = self._x.where(where) if where else self._x
         by = self._factor(by)
         if line == by:
             raise ValueError("%r is both the axis and the lines" % by)
-        table = effects.means(x, measure, [name for name in x.design.factors if name not in (by, line, panel)], None, confidence)
+        label = self._label(measure)
+        if value == "effect":
+            table = effects.effects(x, ":".join(n for n in x.design.factors if n in (by, line, panel)), measure, confidence, resamples=0)
+            label = "%s, %s to the base" % (effects.measure_of(x, measure), table.attrs["estimate"])
+            table = table.rename(columns={table.attrs["estimate"]: "mean"})
+        else:
+            table = effects.means(x, measure, [name for name in x.design.factors if name not in (by, line, panel)], None, confidence)
         places = levels.ordered(x.design.factors[by])
         panels = {}
         for part in levels.ordered(x.design.factors[panel]) if panel else [""]:
@@ -138,7 +156,7 @@ class Plots:
                 if own["mean"].notna().any():
                     lines[level] = (own["mean"], own["low"], own["high"])
             panels["%s = %s" % (panel, part) if panel else ""] = lines
-        return figures.panels(panels, places, self._label(measure), by, line, levels.numbers(places))
+        return figures.panels(panels, places, label, by, line, levels.numbers(places))
 
     def heat_map(self, rows=None, columns=None, measure=None, where=None, value="effect"):
         """Effects, or means with value="mean", by two factors."""

@@ -111,7 +111,8 @@ class _Composer:
         term = None
         if len(x.design.cells) > EFFECT_ROWS and shown:
             term, caption = shown[0], "The effects of %s, means over the other factors: the table has the %d cells. %s" % (shown[0], len(x.design.cells), caption)
-        parts.append(self.figure("%s with 95 %% intervals" % ("Effects" if x.design.to else "Estimates"), caption, lambda: x.plot.effects(term)))
+        if len(x.design.cells) > 1:  # one row says no more than the table
+            parts.append(self.figure("%s with 95 %% intervals" % ("Effects" if x.design.to else "Estimates"), caption, lambda: x.plot.effects(term)))
         return Section("Effects", parts)
 
     def _pilot(self):
@@ -142,13 +143,18 @@ class _Composer:
             over = [name for name in crossed if name not in (by, line, panel)]
             caption = "Means of %s with 95 %% intervals%s. Lines that are not parallel are an interaction." % (
                 measure, ", over the levels of %s" % " and ".join(over) if over else "")  # fmt: skip
-            parts.append(self.figure("Interaction of %s" % " and ".join(n for n in (by, line, panel) if n), caption, lambda: plot.interaction()))
+            title = "Interaction of %s" % " and ".join(n for n in (by, line, panel) if n)
+            if plot.is_dominated(by, line, panel):
+                caption = "Effects with 95 %% intervals: the means of %s differ by more than a factor of 100 between levels of %s. Lines that are not parallel are an interaction." % (measure, by)
+                parts.append(self.figure(title, caption, lambda: plot.interaction(by, line, panel=panel, value="effect")))
+            else:
+                parts.append(self.figure(title, caption, lambda: plot.interaction()))
             if plot.is_matrix() and x.design.to:
                 parts.append(self.figure("Effects by two factors", "A cell for each pair of levels, with the effect written in it; paler is closer to no effect.",
                                          lambda: plot.heat_map()))  # fmt: skip
             elif plot.is_matrix():
                 parts.append(self.figure("Means by two factors", "A cell for each pair of levels, with the mean of %s written in it." % measure, lambda: plot.heat_map()))
-        else:
+        elif crossed:
             parts.append(self.figure("Means", "Means of %s with 95 %% intervals." % measure, lambda: plot.means()))
         values = effects.responses(x) if x.design.to else effects.runs_of(x).rename(columns={x.measure: "value"})
         by = plot.compared()
@@ -255,11 +261,11 @@ class _Composer:
         parts = [Text(x.left_out()), *(Text(note) for note in x.notes)]
         if len(out):
             rows = [[r["block"], r["position"], " ".join("%s=%s" % (n, r[n]) for n in x.design.factors), r["attempt"],
-                     r["why"] if r["kept"] else "unfinished block", *(number(r[m]) for m in x.design.measures)]
+                     r["why"] if r["kept"] else "unfinished block", number(r[x.measure])]
                     for _, r in out.head(EXCLUDED_ROWS).iterrows()]  # fmt: skip
-            columns = ["block", "position", "cell", "attempt", "why", *(m.label for m in x.design.measures.values())]
+            columns = ["block", "position", "cell", "attempt", "why", x.design.measures[x.measure].label]
             caption = "Runs that do not count" + ("" if len(out) <= EXCLUDED_ROWS else ": the first %d of %d" % (EXCLUDED_ROWS, len(out)))
-            parts.append(Table(caption, columns, rows, {0, 1, 3, *range(5, len(columns))}))
+            parts.append(Table(caption, columns, rows, {0, 1, 3, 5}))
         return Section("Runs left out", parts)
 
 

@@ -292,8 +292,12 @@ def _beside(experiment, table):
         unit = unit_of(table, name) if name in compared or not entries else ""
         heads.append(name + (", %s" % unit if unit not in ("", "1", name) else "") + (" (paper)" if name in compared else ""))
     heads += ["%s (ours%s)" % (name, ", 95 %" if any(name in mine and not is_none(mine[name].low) for mine in ours) else "") for name in compared]
+    covered = [any(all(same(row[at[c]], v) for c, v in (e.get("when") or {}).items()) for e in entries) or not entries for row in table["rows"]]
     for row, mine in zip(rows, ours):
         row += [mine[c].text(c in chances) if c in mine else "not measured" for c in compared]
+    rows = [row for row, kept in zip(rows, covered) if kept]
+    if not all(covered):
+        failed.append("%d more rows of %s are of other experiments." % (len(covered) - sum(covered), table["item"]))
     numeric = {at[c] for c in compared} | set(range(len(columns), len(heads)))
     caption = "%s: %s (%s)" % (table["item"], table["title"], table["source"])
     return Table(caption, heads, rows, numeric), entries, failed
@@ -314,7 +318,7 @@ def sections(experiment, name, folder=None):
             parts += [Text(entry["note"], note=True) for entry in entries if entry.get("note")]
         parts += _remarks(table)
     if not mine:
-        parts.append(Text("No table of %s names the experiment %s." % (name, experiment.design.name)))
+        parts.append(Text("No published table or figure of %s is repeated by %s." % (PAPERS[name], own)))
     found = [Section("Beside %s" % PAPERS[name], parts)]
     if others:
         rest = []
