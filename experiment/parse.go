@@ -194,6 +194,24 @@ func isName(text string) bool {
 	return true
 }
 
+// Column is the name of a factor's or measure's column in a stream: lowercase, without
+// hyphens.
+func Column(kind, name string) string {
+	return kind + "_" + strings.ToLower(strings.ReplaceAll(name, "-", "_"))
+}
+
+// checkColumns refuses names that would share a column.
+func (c *checker) checkColumns(field string, names []string) {
+	taken := map[string]string{}
+	for _, name := range names {
+		column := Column(strings.TrimSuffix(field, "s"), name)
+		if other, is := taken[column]; is && other != name {
+			c.report(field+"."+name, "has the column %s in streams, as %s has; rename one of them", column, other)
+		}
+		taken[column] = name
+	}
+}
+
 func (c *checker) check() {
 	s := c.spec
 	if !isName(s.Experiment) || strings.ToLower(s.Experiment) != s.Experiment {
@@ -205,6 +223,8 @@ func (c *checker) check() {
 	c.checkRun()
 	c.checkMeasures()
 	c.checkResponse()
+	c.checkColumns("factors", c.spec.Factors.names())
+	c.checkColumns("measures", c.spec.Measures.names())
 	c.checkDesign()
 	c.checkStop()
 	if len(c.problems) == 0 {

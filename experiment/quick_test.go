@@ -47,3 +47,16 @@ environment: {pin: {run: 0}, require: {load_below: 0.5}}
 		t.Error("an empty folder made an experiment quick")
 	}
 }
+
+// TestColumns: names that differ in case or in a hyphen only would be one column of a stream.
+func TestColumns(t *testing.T) {
+	if got := Column("factor", "Packet-Size"); got != "factor_packet_size" {
+		t.Errorf("column is %s", got)
+	}
+	_, err := Parse([]byte("experiment: c\nfactors: {a-b: [x], A_b: [y]}\nrun: {command: 'true'}\nmeasures: {Rate: {field: r}, rate: {field: r}}\nstop: {blocks: 1}\n"))
+	for _, want := range []string{"line 2: factors.A_b: has the column factor_a_b in streams, as a-b has", "line 4: measures.rate: has the column measure_rate in streams, as Rate has"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not in %v", want, err)
+		}
+	}
+}

@@ -235,6 +235,24 @@ stop: {blocks: 3}
 	b.reaches(9, "SELECT count(*) FROM oml_rows_experiment_intervals WHERE field = 't' AND value = 1")
 	b.pillion(append([]string{"experiment", "resume"}, flags...)...)
 	b.reaches(9, "SELECT count(*) FROM oml_rows_experiment_runs")
+	// A runner that was killed does not know what has arrived: it reports again, and nothing is
+	// stored twice.
+	reported := filepath.Join(folder, "r", "reported")
+	state, err := os.ReadFile(reported)
+	if err != nil || !strings.Contains(string(state), `"rows":9}`) {
+		t.Fatalf("reported is %s, %v", state, err)
+	}
+	for _, rows := range []string{`"rows":0}`, `"rows":4}`} {
+		if err := os.WriteFile(reported, []byte(strings.Replace(string(state), `"rows":9}`, rows, 1)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		b.pillion(append([]string{"experiment", "resume"}, flags...)...)
+		if again, err := os.ReadFile(reported); err != nil || string(again) != string(state) {
+			t.Errorf("reported is %s, %v, want %s", again, err, state)
+		}
+	}
+	b.reaches(9, "SELECT count(*) FROM oml_rows_experiment_runs")
+	b.reaches(9, "SELECT count(*) FROM oml_rows_experiment_intervals WHERE field = 't' AND value = 1")
 	file := filepath.Join(folder, "runs.parquet")
 	b.pillion("export", "oml_rows_experiment_runs", "-f", file)
 	content, err := os.ReadFile(file)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"pillion.dev/lab"
 )
@@ -54,7 +55,16 @@ func (b *bed) reach(host string) string {
 			b.t.Fatal(err)
 		}
 	}
-	b.start(host, "/usr/sbin/sshd", "-D", "-e", "-f", in("sshd_config"))
+	sshd := exec.Command("/usr/sbin/sshd", "-D", "-e", "-f", in("sshd_config"))
+	sshd.Stdout, sshd.Stderr = b.t.Output(), b.t.Output()
+	sshd.WaitDelay = 2 * time.Second // what serves a connection outlives it
+	if err := b.Start(host, sshd); err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() {
+		_ = sshd.Process.Signal(os.Interrupt)
+		_ = sshd.Wait()
+	})
 	return folder
 }
 

@@ -14,6 +14,7 @@ import pandas as pd
 from pillion.analysis import source
 from pillion.analysis.design import DesignError, parse_where, read_design
 from pillion.analysis.journal import read_journal
+from pillion.analysis.result import from_rows
 from pillion.analysis.simulate import simulate
 from pillion.analysis.source import parse_source
 
@@ -198,6 +199,20 @@ class Simulation(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             for _ in range(2):  # its own it replaces
                 simulate(folder, {"a": ["x", "y"]}, blocks=3)
+
+
+class Columns(unittest.TestCase):
+    def test_names_come_back_from_columns(self):
+        """Streams have lowercase names without hyphens; a response tells the names of the file."""
+        rows = pd.DataFrame({
+            "experiment": "e", "hash": "h", "block": [0, 0, 1, 1], "position": [0, 1] * 2, "null_arm": False, "attempt": 1, "valid": True,
+            "kept": True, "why": "", "started": ["2026-01-01T00:00:0%dZ" % i for i in range(4)],
+            "factor_mark_mode": ["none", "both"] * 2, "measure_rate_pps": [1.0, 2.0, 1.0, 2.1],
+        })  # fmt: skip
+        x = from_rows(rows, response={"log_ratio": "Rate-pps", "to": {"Mark-mode": "none"}})
+        self.assertEqual((x.design.factors, list(x.design.measures)), ({"Mark-mode": ("none", "both")}, ["Rate-pps"]))
+        self.assertEqual(list(x.runs["Rate-pps"]), [1.0, 2.0, 1.0, 2.1])
+        self.assertEqual(list(x.runs["Mark-mode"]), ["none", "both"] * 2)
 
 
 if __name__ == "__main__":

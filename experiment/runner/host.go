@@ -46,7 +46,9 @@ func sshOptions() []string {
 // remote is what ssh executes. Signals do not reach the other side, so that the end of
 // standard input interrupts the command: when it is closed, and when the connection or
 // this program ends. A shell starts background commands with standard input from
-// /dev/null and without interrupts, hence the descriptor 3 and env.
+// /dev/null and without interrupts, hence the descriptor 3 and env. A shell that is just
+// starting a program loses an interrupt, so that nobody is left who would repeat it: the
+// command is then terminated, and at last killed.
 func (p place) remote(text string, variables []string) string {
 	before := ""
 	for _, variable := range variables {
@@ -56,7 +58,7 @@ func (p place) remote(text string, variables []string) string {
 		before += "taskset -c " + strconv.Itoa(p.pin) + " "
 	}
 	script := "exec 3<&0; setsid env --default-signal=INT " + before + "sh -c " + quote(text) + " & pid=$!; " +
-		"{ cat <&3; kill -INT -$pid; } >/dev/null 2>&1 & wait $pid; code=$?; kill $! 2>/dev/null; exit $code"
+		"{ cat <&3; kill -INT -$pid; sleep 10; kill -TERM -$pid; sleep 5; kill -KILL -$pid; } >/dev/null 2>&1 & wait $pid; code=$?; kill $! 2>/dev/null; exit $code"
 	return "sh -c " + quote(script)
 }
 

@@ -141,6 +141,7 @@ func (r *runner) carryOut(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	r.stream.skip(r.journal.Rows())
 	r.prepared = time.Since(r.begun)
 	err = r.blocks(ctx)
 	if err == nil || errors.Is(err, ErrBudget) {
@@ -219,6 +220,7 @@ func (r *runner) reportAll() error {
 	if r.stream, err = openStream(r.Options); err != nil {
 		return err
 	}
+	r.stream.skip(r.journal.Rows())
 	return errors.Join(r.stream.report(r.journal.Rows()), r.stream.close())
 }
 

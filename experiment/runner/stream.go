@@ -1,7 +1,9 @@
 package runner
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -10,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -22,20 +23,31 @@ import (
 const (
 	collectorPort = "3003"
 	closeTimeout  = 10 * time.Second
-	// reportedFile has the number of rows of the journal that a collector has stored.
+	// reportedFile says how many rows of the journal a collector has stored.
 	reportedFile = "reported"
 )
 
 // stream reports rows to the OMSP listener of a server, whose streams they become. Rows are
 // reported when their block is complete or will not be, so that each is reported as it
-// remains. One that was reported just before a crash can be there twice. A nil stream does
-// nothing.
+// remains, with a number that follows from its place in the journal. All runners of an
+// experiment share a session with the collector, so that a row that was reported just before
+// a crash, and again after it, is stored once. A nil stream does nothing.
 type stream struct {
 	client          *client.Client
 	runs, intervals *client.Point
 	spec            *experiment.Spec
 	hash, path      string
 	sent            int // rows
+	reported
+}
+
+// reported is what has been reported where.
+type reported struct {
+	Collector string `json:"collector"`
+	Domain    string `json:"domain"`
+	Session   string `json:"session"`
+	// Rows of the journal that are stored there.
+	Rows int `json:"rows"`
 }
 
 // openStream connects to the collector, if there is one.
@@ -55,14 +67,12 @@ func openStream(o Options) (*stream, error) {
 	if s.hash, err = o.Spec.Hash(); err != nil {
 		return nil, err
 	}
-	if text, err := os.ReadFile(s.path); err == nil {
-		s.sent, _ = strconv.Atoi(strings.TrimSpace(string(text))) // 0 reports all rows again
+	if err := s.readReported(address, cmp.Or(o.Domain, o.Spec.Experiment)); err != nil {
+		return nil, fmt.Errorf("report rows: %w", err)
 	}
-	domain := o.Domain
-	if domain == "" {
-		domain = o.Spec.Experiment
-	}
-	s.client, err = client.New(client.Options{Address: address, Domain: domain, Sender: sender, App: "experiment"})
+	s.client, err = client.New(client.Options{
+		Address: address, Domain: s.Domain, Sender: sender, App: "experiment", Session: s.Session, Complete: true,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("report rows: %w", err)
 	}
@@ -80,6 +90,67 @@ func openStream(o Options) (*stream, error) {
 	return s, nil
 }
 
+// readReported reads what was reported before. Another collector, or another domain, has
+// nothing yet.
+func (s *stream) readReported(collector, domain string) error {
+	var before reported
+	if text, err := os.ReadFile(s.path); err == nil && json.Unmarshal(text, &before) == nil &&
+		before.Collector == collector && before.Domain == domain && before.Session != "" {
+		s.reported = before
+		return nil
+	}
+	session, err := client.NewSession()
+	if err != nil {
+		return err
+	}
+	s.reported = reported{Collector: collector, Domain: domain, Session: session}
+	return s.write()
+}
+
+// write replaces the file; whenever the runner is killed, one of the two is there.
+func (s *stream) write() error {
+	text, err := json.Marshal(s.reported)
+	if err == nil {
+		err = os.WriteFile(s.path+".next", append(text, '\n'), 0o644)
+	}
+	if err == nil {
+		err = os.Rename(s.path+".next", s.path)
+	}
+	return err
+}
+
+// skip passes over the rows that an earlier runner reported and that are stored.
+func (s *stream) skip(rows []experiment.Row) {
+	if s == nil {
+		return
+	}
+	s.sent = min(s.Rows, len(rows))
+	s.runs.Skip(s.sent)
+	for _, row := range rows[:s.sent] {
+		s.intervals.Skip(len(figures(row)))
+	}
+}
+
+// figure is one number of an interval.
+type figure struct {
+	interval int
+	field    string
+	value    float64
+}
+
+// figures are the numbers of a run's intervals, always in the same order.
+func figures(row experiment.Row) []figure {
+	var list []figure
+	for i, interval := range row.Intervals {
+		for _, field := range slices.Sorted(maps.Keys(interval)) {
+			if number, ok := interval[field].(float64); ok {
+				list = append(list, figure{i, field, number})
+			}
+		}
+	}
+	return list
+}
+
 // describe reports the environment as metadata.
 func (s *stream) describe(environment map[string]any) {
 	if s == nil {
@@ -90,9 +161,6 @@ func (s *stream) describe(environment map[string]any) {
 	}
 }
 
-// column makes a name of a column of a name in the file.
-func column(kind, name string) string { return kind + "_" + strings.ReplaceAll(name, "-", "_") }
-
 func (s *stream) runFields() []omsp.Field {
 	fields := []omsp.Field{
 		{Name: "experiment", Type: omsp.String}, {Name: "hash", Type: omsp.String}, {Name: "block", Type: omsp.Int64},
@@ -102,10 +170,10 @@ func (s *stream) runFields() []omsp.Field {
 		{Name: "started", Type: omsp.String}, {Name: "seconds", Type: omsp.Double},
 	}
 	for _, f := range s.spec.Factors {
-		fields = append(fields, omsp.Field{Name: column("factor", f.Name), Type: omsp.String})
+		fields = append(fields, omsp.Field{Name: experiment.Column("factor", f.Name), Type: omsp.String})
 	}
 	for _, m := range s.spec.Measures {
-		fields = append(fields, omsp.Field{Name: column("measure", m.Name), Type: omsp.Double})
+		fields = append(fields, omsp.Field{Name: experiment.Column("measure", m.Name), Type: omsp.Double})
 	}
 	return fields
 }
@@ -167,16 +235,10 @@ func (s *stream) report(rows []experiment.Row) error {
 }
 
 func (s *stream) reportIntervals(row experiment.Row) error {
-	for i, interval := range row.Intervals {
-		for _, field := range slices.Sorted(maps.Keys(interval)) {
-			number, ok := interval[field].(float64)
-			if !ok {
-				continue
-			}
-			err := s.intervals.InjectAt(row.Started, values(s.spec.Experiment, s.hash, row.Block, row.Position, row.Attempt, i, field, number))
-			if err != nil {
-				return err
-			}
+	for _, f := range figures(row) {
+		err := s.intervals.InjectAt(row.Started, values(s.spec.Experiment, s.hash, row.Block, row.Position, row.Attempt, f.interval, f.field, f.value))
+		if err != nil {
+			return err
 		}
 	}
 	return nil
@@ -187,7 +249,8 @@ func (s *stream) mark() error {
 	if s.client.Waiting() > 0 {
 		return nil
 	}
-	return os.WriteFile(s.path, []byte(strconv.Itoa(s.sent)+"\n"), 0o644)
+	s.Rows = s.sent
+	return s.write()
 }
 
 // close waits until the collector has everything.

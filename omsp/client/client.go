@@ -41,6 +41,13 @@ type Options struct {
 	Greeting time.Duration
 	// Pause is the initial delay between attempts to connect; default 100 ms.
 	Pause time.Duration
+	// Session is that of an earlier run of the application, from NewSession, which injects
+	// the same tuples again, in the same order: a Pillion collector stores only those that
+	// it does not have. By default each client has a session of its own.
+	Session string
+	// Complete keeps samples from being left out or aggregated when the collector requests
+	// fewer: it can only request a lower rate.
+	Complete bool
 }
 
 // ErrValue marks values that do not match their point, or an invalid point.
@@ -90,17 +97,28 @@ func New(o Options) (*Client, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	var id [16]byte
-	if _, err := rand.Read(id[:]); err != nil {
-		return nil, fmt.Errorf("draw session: %w", err)
+	if o.Session == "" {
+		var err error
+		if o.Session, err = NewSession(); err != nil {
+			return nil, err
+		}
 	}
 	c := &Client{
-		o: o, start: time.Now().Truncate(time.Second), session: hex.EncodeToString(id[:]),
+		o: o, start: time.Now().Truncate(time.Second), session: o.Session,
 		changed: make(chan struct{}), stored: map[int]int64{}, thin: 1,
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.ended.Go(c.run)
 	return c, nil
+}
+
+// NewSession draws the name of a session.
+func NewSession() (string, error) {
+	var id [16]byte
+	if _, err := rand.Read(id[:]); err != nil {
+		return "", fmt.Errorf("draw session: %w", err)
+	}
+	return hex.EncodeToString(id[:]), nil
 }
 
 // Point is a stream of tuples.
@@ -162,6 +180,13 @@ func (p *Point) InjectAt(at time.Time, values []omsp.Value) error {
 		return nil
 	}
 	return p.put(text)
+}
+
+// Skip passes over the next n tuples, which the collector has stored in this session.
+func (p *Point) Skip(n int) {
+	p.client.mu.Lock()
+	defer p.client.mu.Unlock()
+	p.seq += int64(n)
 }
 
 // put queues an encoded tuple. The caller holds the lock.

@@ -218,6 +218,44 @@ func TestCloseIsBounded(t *testing.T) {
 }
 
 // FuzzAnswers: no answer of a collector makes the client hold more than before.
+// TestSessionOfAnEarlierRun: a run that was killed is repeated, and each tuple is stored once.
+func TestSessionOfAnEarlierRun(t *testing.T) {
+	k := newShelf()
+	address, stop := serve(t, k, "localhost:0", "")
+	defer stop()
+	session, err := NewSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for run, c := range []struct{ skip, until int64 }{{0, 4}, {0, 7}, {5, 9}} {
+		client, p := begin(t, Options{Address: address, Session: session, Complete: true})
+		p.Skip(int(c.skip))
+		for n := c.skip + 1; n <= c.until; n++ {
+			if err := inject(p, n); err != nil {
+				t.Fatal(err)
+			}
+		}
+		closed(t, client)
+		if stored := k.of(p.schema.Name); int64(len(stored)) != c.until {
+			t.Errorf("after run %d %d tuples are stored, want %d: %q", run, len(stored), c.until, stored)
+		}
+	}
+}
+
+// TestComplete: requests for fewer samples are not for everybody.
+func TestComplete(t *testing.T) {
+	c, _ := begin(t, Options{Address: "localhost:1", Complete: true})
+	l := &link{client: c, greeted: make(chan struct{})}
+	for _, line := range []string{"thin 4", "aggregate 100", "slow 5000"} {
+		l.handle(line)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.thin != 1 || c.every != 0 || c.rate != 5000 {
+		t.Errorf("1 in %d, aggregates over %v, rate %d", c.thin, c.every, c.rate)
+	}
+}
+
 func FuzzAnswers(f *testing.F) {
 	f.Add("pillion 1\nstored 1 3\nstored 0 1\ngo\nstored 1 99\nthin 4\n")
 	f.Add("go\ngo\nstored -1 -1\nstored 1\nstored 1 99999999999999999999\nstored 2000000 1")

@@ -104,13 +104,13 @@ func (l *link) handle(line string) {
 	case line == "go" && !l.going:
 		l.going = true
 		close(l.greeted)
-	case len(words) == 2 && words[0] == "thin":
+	case len(words) == 2 && words[0] == "thin" && !l.client.o.Complete:
 		if n, err := strconv.ParseUint(words[1], 10, 31); err == nil && n > 0 {
 			l.client.mu.Lock()
 			l.client.thin = n
 			l.client.mu.Unlock()
 		}
-	case len(words) == 2 && (words[0] == "slow" || words[0] == "aggregate"):
+	case len(words) == 2 && (words[0] == "slow" || words[0] == "aggregate" && !l.client.o.Complete):
 		if n, err := strconv.ParseInt(words[1], 10, 40); err == nil && n >= 0 {
 			l.client.reduce(words[0], n)
 		}
@@ -158,6 +158,9 @@ func (l *link) greet() error {
 	h := omsp.Header{
 		Domain: c.o.Domain, Start: c.start.Unix(), Sender: c.o.Sender, App: c.o.App,
 		Extra: map[string]string{"pillion-session": c.session, "pillion-feedback": "thin slow aggregate"}, Schemas: []omsp.Schema{omsp.Metadata},
+	}
+	if c.o.Complete {
+		h.Extra["pillion-feedback"] = "slow"
 	}
 	if c.o.Token != "" {
 		h.Extra["pillion-token"] = c.o.Token

@@ -21,8 +21,13 @@ RUN_KEYS = ("run", "block", "position", "null", "attempt")
 
 
 def column(kind, name):
-    """The column of a factor or measure in a stream, whose names have no hyphens."""
-    return kind + name.replace("-", "_")
+    """The column of a factor or measure in a stream, whose names are lowercase and have no hyphens."""
+    return kind + name.replace("-", "_").lower()
+
+
+def original(kind, its, names):
+    """The name of a factor or measure of which a column is; names are those that are known otherwise."""
+    return next((name for name in names if column(kind, name) == its), its[len(kind) :])
 
 
 def _refuse_names(design):
@@ -141,17 +146,17 @@ def derive_design(rows, response, hash_):
         # A stream of several experiments has a column for each of their factors; those of
         # others are empty.
         if its.startswith(FACTOR) and rows[its].notna().any() and (rows[its] != "").any():
-            name = its[len(FACTOR) :]
+            name = original(FACTOR, its, to)
             levels = sorted(dict.fromkeys(level(v) for v in rows[its] if v is not None and v != ""), key=_natural)
             if name in to and level(to[name]) in levels:
                 levels.insert(0, levels.pop(levels.index(level(to[name]))))
             factors[name] = tuple(levels)
-    measures = {
-        c[len(MEASURE) :]: Measure(c[len(MEASURE) :]) for c in rows if c.startswith(MEASURE) and rows[c].notna().any()
-    }
+    known = [value for value in response.values() if isinstance(value, str)]
+    names = [original(MEASURE, c, known) for c in rows if c.startswith(MEASURE) and rows[c].notna().any()]
+    measures = {name: Measure(name) for name in names}
     if not measures:
         raise DesignError("read rows: no column %s... has a value: not rows of %s" % (MEASURE, RUN_STREAM))
-    cells = rows[[FACTOR + name for name in factors]].drop_duplicates()
+    cells = rows[[column(FACTOR, name) for name in factors]].drop_duplicates()
     names = rows["experiment"] if "experiment" in rows and len(rows) else [""]
     return Design(
         name=str(next(iter(names))), hash=str(hash_), seed=0, factors=factors,
