@@ -20,6 +20,9 @@ const (
 	ReadyTimeout = 30 * time.Second
 	// StopTimeout is how long a program may take to end after an interrupt.
 	StopTimeout = 10 * time.Second
+	// termTime is how long until it is terminated instead. A shell can lose an interrupt that
+	// comes just before it executes its last command: dash catches SIGINT, but not SIGTERM.
+	termTime = StopTimeout / 2
 )
 
 // Options say what is started and how.
@@ -155,16 +158,28 @@ func (p *Program) Stop() error {
 	} else {
 		_ = syscall.Kill(-p.Pid(), syscall.SIGINT) // it may have ended meanwhile
 	}
-	limit := time.NewTimer(StopTimeout)
-	defer limit.Stop()
-	select {
-	case <-p.ended:
+	if p.endsWithin(termTime) {
 		return nil
-	case <-limit.C:
+	}
+	_ = syscall.Kill(-p.Pid(), syscall.SIGTERM)
+	if p.endsWithin(StopTimeout - termTime) {
+		return nil
 	}
 	p.kill()
 	<-p.ended
 	return fmt.Errorf("stop %s: still there %s after SIGINT, killed", p.name, StopTimeout)
+}
+
+// endsWithin waits for the end of the program, up to a limit.
+func (p *Program) endsWithin(limit time.Duration) bool {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-p.ended:
+		return true
+	case <-timer.C:
+		return false
+	}
 }
 
 // kill ends what is left of the process group.

@@ -124,3 +124,15 @@ func TestStartFails(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestLostInterrupt: a program that did not get the interrupt is terminated.
+func TestLostInterrupt(t *testing.T) {
+	t.Parallel()
+	p := start(t, "works", "trap '' INT; echo works; while :; do sleep 0.01; done")
+	if err := p.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Stop(); err != nil || p.Failure().Error() != "signal: terminated" {
+		t.Errorf("got %v, failure %v", err, p.Failure())
+	}
+}
