@@ -103,7 +103,7 @@ func TestExperimentReportWithoutPython(t *testing.T) {
 	p.write("demo.yaml", experimentText, 0o644)
 	p.expect(2, "no results", "report", "demo.yaml")
 	p.expect(0, "finished", "run", "demo.yaml", "--lock", "lock")
-	p.expect(1, "hint: run pip install 'pillion[analysis]', or name another Python", "report", "demo.yaml", "--python", "./absent-python")
+	p.expect(1, "run pip install './python[analysis]' in a virtual environment, and name its Python", "report", "demo.yaml", "--python", "./absent-python")
 	p.write("python", "#!/bin/sh\n[ \"$1\" = -c ] && exit 0\nshift 3\nprintf '%s\\n' \"$@\" > arguments\n", 0o755)
 	p.expect(0, "report written to", "report", "demo-results", "--python", "./python", "--paper", "li-2015", "-f", "out.html", "--publish", "noc:3003")
 	if text, err := os.ReadFile(filepath.Join(p.home, "arguments")); err != nil || !strings.HasSuffix(string(text), "out.html\n--paper\nli-2015\n--publish\nnoc:3003\n") {

@@ -1,9 +1,12 @@
 """What Python programs use of Pillion.
 
 oml reports measurements; histogram reads those of rows. Both need nothing but Python. The
-rest needs `pip install pillion[analysis]`: stats has statistics on plain data, analysis
+rest needs the extra analysis (INSTALL): stats has statistics on plain data, analysis
 reads experiments and streams, report writes an experiment's report.
 """
+
+# The package is in no registry.
+INSTALL = "in the source tree, run pip install './python[analysis]' in a virtual environment"
 
 _analysis = {
     "experiment": "result",
@@ -27,7 +30,7 @@ def __getattr__(name):
     except ModuleNotFoundError as error:
         if error.name and not error.name.startswith("pillion"):
             raise ModuleNotFoundError(
-                "pillion.%s needs the module %s: pip install 'pillion[analysis]'" % (name, error.name), name=error.name
+                "pillion.%s needs the module %s: %s" % (name, error.name, INSTALL), name=error.name
             ) from None
         raise
     return getattr(module, name)

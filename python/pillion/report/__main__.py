@@ -5,6 +5,8 @@ import os
 import sys
 import tempfile
 
+from pillion import INSTALL
+
 
 def _arguments(words):
     parser = argparse.ArgumentParser(
@@ -28,7 +30,7 @@ def main(words=None):
     except ModuleNotFoundError as error:
         if error.name and error.name.startswith("pillion"):
             raise
-        print("pillion.report: the module %s is missing: pip install 'pillion[analysis]'" % error.name, file=sys.stderr)
+        print("pillion.report: the module %s is missing: %s" % (error.name, INSTALL), file=sys.stderr)
         return 1
     target = options.output or os.path.join(options.folder, "report.html")
     try:

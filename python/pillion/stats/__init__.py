@@ -12,9 +12,11 @@
     shapiro, ks    do values have a distribution?
 
 Each function's help says what it assumes and its source; docs/statistics.md shows which
-answers what. It needs what pillion[analysis] brings. Samples are runs: values within a run, such
+answers what. It needs the package's extra analysis. Samples are runs: values within a run, such
 as delays of packets, are not independent and are summarised per run first.
 """
+
+from pillion import INSTALL
 
 try:
     import numpy  # noqa: F401
@@ -23,7 +25,7 @@ try:
     import statsmodels  # noqa: F401
 except ImportError as missing:
     raise ImportError(
-        f"pillion.stats: {missing}; pip install 'pillion[analysis]'", name=missing.name
+        f"pillion.stats: {missing}; {INSTALL}", name=missing.name
     ) from missing
 
 from .assumptions import breusch_pagan, ks, shapiro, turning_points
