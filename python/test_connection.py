@@ -216,7 +216,33 @@ class Server(unittest.TestCase):
         self.assertEqual(intervals[intervals["block"] == 1]["lost"].tolist(), [6.0])
 
 
+    def test_errors_name_what_there_is(self):
+        """A name may be that of a folder that is elsewhere, or of another experiment."""
+        os.environ["PILLION_SERVER"] = self.address
+        with self.assertRaisesRegex(OSError, "read experiment 'overhead-results': no such folder or file here, and no server: .*no token"):
+            pillion.experiment("overhead-results")
+        client = mock.Mock()
+        client.stream.side_effect = lambda name, where=None: pd.DataFrame({"domain": ["b", "a", "o"], "table_name": ["experiment_runs", "experiment_runs_2", "x"], "stream": "-"}) \
+            if not where else pd.DataFrame()  # fmt: skip
+        with self.assertRaisesRegex(LookupError, "read experiment 'dce': the server has no run of it; it has those of a, b"):
+            frames.read_server(client, "dce")
+        client.stream.side_effect = LookupError("no such stream")
+        with self.assertRaisesRegex(LookupError, "'dce': the server has no run of it; runners report with --collector .no such stream"):
+            frames.read_server(client, "dce")
+
+
 class Files(unittest.TestCase):
+    def test_other_rows_and_missing_files_are_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = folder + "/runs.arrow"
+            with open(path, "wb") as file:
+                file.write(arrow({"time": pa.array([1], pa.timestamp("ns", "UTC")), "null_arm": pa.array([True])}))
+            with self.assertRaisesRegex(ValueError, "runs of an experiment: use pillion.experiment"):
+                pillion.flows(path)
+        for name in ("absent.parquet", "absent.arrow"):
+            with self.assertRaises(FileNotFoundError):
+                pillion.flows(name)
+
     def test_exported_files(self):
         data = {"time": pa.array([1, 2], pa.timestamp("ns", "UTC")), "session": pa.array(["a", "b"]), "rtt_ns": pa.array([5, 6])}
         with tempfile.TemporaryDirectory() as folder:

@@ -61,6 +61,20 @@ class Truth(unittest.TestCase):
         self.assertEqual(list(x.runs["mark"].cat.categories), MARKS)
         self.assertIn(x.left_out(), x.check().loc["runs", "finding"])
 
+    def test_each_run_left_out_has_its_reason(self):
+        x = self.experiment(blocks=3, invalid=0.2, seed=4)
+        rows = pd.concat([x.runs, x.excluded]).sort_values("run_order")
+        begun = rows[rows["block"] == 2].assign(kept=False)
+        cut = rows[(rows["block"] != 2)].iloc[:-1]
+        out = result.Experiment(x.design, pd.concat([cut, begun])).excluded
+        reasons = {"delivered < 0.999*packets": set(rows.loc[~rows["valid"], "block"]), "block begun again": {2}, "block not complete": {1}}
+        self.assertEqual({why: set(own["block"]) for why, own in out.groupby("why")}, reasons)
+
+    def test_a_sentence_has_the_decimals_of_its_interval(self):
+        x = self.experiment(blocks=12, noise=0.001, seed=3, targets=[{"where": "mark=empty", "at_least": 0.99}])
+        self.assertRegex(x.verdicts()["sentence"][0], r"ratio \d\.\d{5} \[\d\.\d{5}, \d\.\d{5}\] at 95\s% over 12 blocks")
+        self.assertIn("in 1 block;", self.experiment(blocks=1).left_out())
+
     def test_effects_under_drift_and_a_wave(self):
         """Blocks keep drift of 40 % and a wave out; 95 % intervals hold the truth."""
         x = self.experiment(blocks=30, drift=0.4, period=0.02, seed=5)
@@ -157,7 +171,8 @@ class Truth(unittest.TestCase):
         table = x.equivalence(0.02, "mark").set_index("mark")
         self.assertTrue(table.loc["empty", "equivalent"])
         self.assertFalse(table.loc["both", "equivalent"])
-        for wrong in (0, -1, 1):
+        self.assertTrue(x.equivalence("2%", "mark").set_index("mark").equals(table))
+        for wrong in (0, -1, 1, "5x", "", None, []):
             with self.assertRaises(ValueError):
                 x.equivalence(wrong)
 

@@ -38,6 +38,7 @@ class Numbers(unittest.TestCase):
         self.assertEqual(numbers.column([12000, 3], [500])(12000), "12\u202f000")
         self.assertEqual(numbers.column([0.0042, 9.87], [4], is_ratio=True)(0.0042), "0.0042")
         self.assertEqual(numbers.column([1e-6, 9.87], [4], is_ratio=True)(9.87), "9.870")
+        self.assertEqual([numbers.count(n, "block") for n in (0, 1, 2)], ["0 blocks", "1 block", "2 blocks"])
         wide = numbers.column([1e7, 3], [0.001])
         self.assertEqual(wide(3.00049), "3")
         self.assertEqual(numbers.column([0.083333], [1e-17])(0.083333), "0.08333", "rounding errors are no spread")

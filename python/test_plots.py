@@ -23,7 +23,7 @@ class Experiment(unittest.TestCase):
         cls.folder = cls.enterClassContext(tempfile.TemporaryDirectory())
         simulate(
             cls.folder, {"mark": ["none", "empty", "both"], "load": ["udp6-56", "tcp$6"]}, effects=[("mark=both", 0.95)], blocks=20,
-            invalid=0.05, targets=[{"where": "mark=both load=udp6-56", "at_least": 0.9}], seed=1,
+            invalid=0.05, targets=[{"where": "mark=both load=udp6-56", "at_least": 0.9}, {"where": "mark=empty load=udp6-56", "within": 0.02}], seed=1,
         )  # fmt: skip
         cls.x = pillion.experiment(cls.folder)
 
@@ -38,8 +38,8 @@ class Experiment(unittest.TestCase):
         self.assertEqual([t.get_text() for t in axes.get_yticklabels()], list(table["mark"].astype(str) + " · " + table["load"].astype(str)))
         self.assertIn("target", texts(figure))
         target = next(line for line in axes.lines if line.get_label() == "target")
-        self.assertEqual(list(target.get_xdata()), [0.9])
-        self.assertEqual(list(target.get_ydata()), [2])
+        np.testing.assert_allclose(target.get_xdata(), [0.9, 1 / 1.02, 1.02])
+        self.assertEqual(list(target.get_ydata()), [2, 0, 0])
 
     def test_means_and_interaction(self):
         for draw in (self.x.plot.means, self.x.plot.interaction):
@@ -130,6 +130,12 @@ class Plain(unittest.TestCase):
     def test_a_given_range_says_what_lies_outside(self):
         figure = figures.histogram({"a": [1, 2, 3, 99]}, bins=np.linspace(0, 5, 6))
         self.assertIn("1 outside the axis", texts(figure))
+
+    def test_plain_values_are_not_called_runs(self):
+        for of in ("values", "packets"):
+            said = texts(figures.histogram({"IPv4": [1, 2, 3, 4, 5]}, of=of))
+            self.assertLessEqual({"IPv4: median 3, 5 %s" % of, "share of %s" % of}, set(said))
+        self.assertEqual(figures.ecdf({"a": [1, 2]}).axes[0].get_ylabel(), "share of values at or below")
 
     def test_large_values_are_written_with_a_prefix(self):
         figure = figures.series({"a": ([2e7, 2.1e7], [1.9e7, 2e7], [2.1e7, 2.2e7])}, ["x", "y"], "rate (bit/s)")

@@ -9,6 +9,7 @@ import pandas as pd
 from scipy import stats as scipy_stats
 
 from pillion import stats
+from pillion.analysis.numbers import share
 
 # With fewer blocks the bootstrap has too few values to resample, and its interval covers
 # less than it says.
@@ -216,8 +217,13 @@ def margin(within, is_ratio):
 
 
 def equivalence(x, within, term=None, measure=None, confidence=0.95):
-    if not within > 0:
-        raise ValueError("equivalence within %r: give a distance above zero" % (within,))
+    try:
+        distance = share(within)
+    except (TypeError, ValueError):
+        distance = None
+    if distance is None or not distance > 0:
+        raise ValueError("equivalence within %r: give a distance above zero, such as 0.02 or 2%%" % (within,))
+    within = distance
     if x.design.response not in ("log_ratio", "difference"):
         raise ValueError("equivalence: the response %s has no base to be equivalent to" % x.design.response)
     if x.design.is_log and within >= 1:

@@ -134,7 +134,7 @@ def _tilt(axes, labels):
 
 
 @theme.themed
-def ecdf(groups, label="", legend_title=None, is_ratio=False):
+def ecdf(groups, label="", legend_title=None, is_ratio=False, of="values"):
     """Empirical distribution functions, one step line for each group."""
     groups = _groups(groups)
     figure, axes = blank()
@@ -143,7 +143,7 @@ def ecdf(groups, label="", legend_title=None, is_ratio=False):
         share = np.arange(1, len(values) + 1) / len(values)
         axes.step(np.concatenate([values[:1], values]), np.concatenate([[0], share]), where="post", color=theme.colour(i),
                   linestyle=theme.line(i), label=name)  # fmt: skip
-    axes.set(xlabel=label, ylabel="share of runs at or below", ylim=(0, 1.02))
+    axes.set(xlabel=label, ylabel="share of %s at or below" % of, ylim=(0, 1.02))
     scaled_axis(axes, "x", groups.values(), is_ratio)
     legend(axes, len(groups), legend_title)
     return figure
@@ -166,7 +166,7 @@ def edges(values, most=40):
 
 
 @theme.themed
-def histogram(groups, label="", bins=None, legend_title=None):
+def histogram(groups, label="", bins=None, legend_title=None, of="values"):
     """Relative frequencies: the shares of each group's values in bins that all groups share."""
     groups = _groups(groups)
     if bins is None:
@@ -177,13 +177,13 @@ def histogram(groups, label="", bins=None, legend_title=None):
         axes.stairs(shares, bins, fill=True, color=theme.colour(i), alpha=0.35)
         axes.stairs(shares, bins, color=theme.colour(i))
         axes.axvline(np.median(values), color=theme.INK, linewidth=1, linestyle=":")
-        axes.set_title("%s, median %.4g of %d" % (name, np.median(values), len(values)), loc="left", fontsize=8.5)
+        axes.set_title("%s: median %.4g, %d %s" % (name, np.median(values), len(values), of), loc="left", fontsize=8.5)
         outside = int((values < bins[0]).sum() + (values > bins[-1]).sum())
         if outside:
             axes.set_title("%d outside the axis" % outside, loc="right", fontsize=8)
     all_axes[-1, 0].set_xlabel(label)
     large(all_axes[-1, 0].xaxis, *groups.values())
-    figure.supylabel("share of runs", fontsize=9)
+    figure.supylabel("share of %s" % of, fontsize=9)
     return figure
 
 

@@ -93,14 +93,27 @@ def read_file(path):
 
 def read_server(client, name):
     """The rows of an experiment on a server: runs, and intervals or None."""
-    runs = _tables(client, RUN_STREAM, name)
+    try:
+        runs = _tables(client, RUN_STREAM, name)
+    except LookupError as error:
+        raise LookupError("read experiment %r: the server has no run of it; %s (%s)" % (name, _reported(client), error)) from None
     if runs.empty:
-        raise LookupError("read experiment: the server has no run of %r" % name)
+        raise LookupError("read experiment %r: the server has no run of it; %s" % (name, _reported(client)))
     try:
         intervals = _tables(client, INTERVAL_STREAM, name)
     except LookupError:
         intervals = None
     return runs, intervals
+
+
+def _reported(client):
+    """The experiments that a server has, for an error."""
+    try:
+        tables = client.stream(TABLE_STREAM)
+        names = sorted(set(tables.loc[tables["table_name"].str.fullmatch(RUN_STREAM + r"(_\d+)?"), "domain"]))
+    except (LookupError, OSError):
+        names = []
+    return "it has those of %s" % ", ".join(names) if names else "runners report with --collector"
 
 
 def _tables(client, table, name):

@@ -65,5 +65,20 @@ def column(values, spreads, most=6, is_ratio=False):
     return lambda value: "" if is_none(value) else fixed(value, decimals)
 
 
+def count(number, name):
+    """A number of things, such as 1 block or 2 blocks."""
+    return "%s %s%s" % (fixed(number, 0), name, "" if number == 1 else "s")
+
+
 def interval(low, high, write=number):
     return "" if is_none(low) or is_none(high) else "%s to %s" % (write(low), write(high))
+
+
+def share(value):
+    """A number, or a text such as 2%, as a number; None without."""
+    if value in (None, ""):
+        return None
+    if isinstance(value, str):
+        text = value.strip()
+        return float(text[:-1]) / 100 if text.endswith("%") else float(text)
+    return float(value)

@@ -77,7 +77,8 @@ class Plots:
             for target in (t for t in x.design.targets if t.of == "ratio"):
                 rows = [i for i, row in enumerate(table[list(x.design.factors)].to_dict("records"))
                         if fits(target.where, row)]  # fmt: skip
-                for value in (target.at_least, target.at_most):
+                within = () if target.within is None else effects.margin(target.within, x.design.is_log)
+                for value in (target.at_least, target.at_most, *within):
                     if value is not None and target.measure == table.attrs["measure"] and len(rows) == 1:
                         bounds.append((rows[0], value))
         by = next(iter(x.design.to), None)
@@ -187,12 +188,12 @@ class Plots:
     def ecdf(self, by=None, measure=None, where=None, value="response"):
         """Empirical distribution of runs, by level; value="measure" without reference to the base."""
         groups, label, by = self._grouped(by, measure, where, value)
-        return figures.ecdf(groups, label, by, self._is_ratio(value))
+        return figures.ecdf(groups, label, by, self._is_ratio(value), "runs")
 
     def histogram(self, by=None, measure=None, where=None, value="response", bins=None):
         """Relative frequencies of runs, by level, in shared bins; nothing is clipped."""
         groups, label, by = self._grouped(by, measure, where, value)
-        return figures.histogram(groups, label, bins, by)
+        return figures.histogram(groups, label, bins, by, "runs")
 
     def frequencies(self, name, where=None):
         """Relative frequencies of a histogram that runs report, all runs of a cell together."""

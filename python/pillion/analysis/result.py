@@ -8,6 +8,7 @@ import pandas as pd
 from pillion.analysis import checks, effects, frames, model, plots, verdicts
 from pillion.analysis.design import DESIGN_FILE, Design, DesignError, Measure, fits, parse_response, read_design
 from pillion.analysis.journal import JOURNAL_FILE, read_journal
+from pillion.analysis.numbers import count
 from pillion.analysis.source import design_of, read_sources
 
 SOURCE_FILE = "experiment.yaml"
@@ -38,7 +39,12 @@ def experiment(source, server=None, design=None, response=None, run=None):
     else:
         from pillion.analysis.connection import connect
 
-        client = connect(server)
+        try:
+            client = connect(server)
+        except OSError as error:
+            if server is not None:
+                raise
+            raise type(error)("read experiment %r: no such folder or file here, and no server: %s" % (text, error)) from None
         rows, intervals = frames.read_server(client, text)
         sources = read_sources(client, text)
     return from_rows(rows, intervals, design=design, response=response, run=run, sources=sources)
@@ -96,8 +102,10 @@ class Experiment:
     def __init__(self, design, rows, intervals=None, notes=(), source=""):
         self.design, self.notes, self.source = design, list(notes), source
         unfinished = frames.unfinished(rows, design)
-        if unfinished.any():
-            rows = rows.assign(kept=rows["kept"] & ~unfinished)
+        if len(rows):
+            bare = rows["why"].isna() | (rows["why"] == "")
+            why = rows["why"].mask(bare & ~rows["kept"], "block begun again").mask(bare & unfinished, "block not complete")
+            rows = rows.assign(kept=rows["kept"] & ~unfinished, why=why)
         counts = rows["valid"] & rows["kept"]
         self.runs = rows[counts].reset_index(drop=True)
         self.excluded = rows[~counts].reset_index(drop=True)
@@ -117,7 +125,7 @@ class Experiment:
         """How many runs count, and how many do not and why, as a sentence."""
         total, out = len(self._rows), self.excluded
         blocks = self.runs["block"].nunique()
-        text = "%d of %d runs count, in %d blocks" % (len(self.runs), total, blocks)
+        text = "%d of %d runs count, in %s" % (len(self.runs), total, count(blocks, "block"))
         if out.empty:
             return text + "; none was left out."
         reasons = []

@@ -6,6 +6,7 @@ import pandas as pd
 
 from pillion.analysis import frames
 from pillion.analysis.design import DesignError, level, read_design
+from pillion.analysis.numbers import share
 
 METADATA_STREAM = "oml_metadata"
 
@@ -73,8 +74,6 @@ def _stop(stop):
 
 def _target(target):
     """A target with its share as a number."""
-    from pillion.analysis.verdicts import share
-
     if isinstance(target, dict) and target.get("within") is not None:
         try:
             return {**target, "within": share(target["within"])}

@@ -22,6 +22,8 @@ def read_stream(name, server=None, start=None, end=None, columns=None, limit=Non
     where = {column: value for column, value in where.items() if value is not None}
     if _is_file(server):
         rows = frames.read_file(server)
+        if "null_arm" in rows and name != frames.RUN_STREAM:
+            raise ValueError("read %s as %s: it has runs of an experiment: use pillion.experiment" % (server, name))
         for column, value in where.items():
             if column not in rows:
                 raise KeyError("read %s: no column %r" % (server, column))
@@ -42,7 +44,9 @@ def read_stream(name, server=None, start=None, end=None, columns=None, limit=Non
 
 
 def _is_file(source):
-    return isinstance(source, os.PathLike) or isinstance(source, str) and (os.sep in source and "://" not in source or os.path.isfile(source))
+    return isinstance(source, os.PathLike) or isinstance(source, str) and (
+        os.sep in source and "://" not in source or source.endswith((".parquet", ".arrow", ".arrows")) or os.path.isfile(source)
+    )  # fmt: skip
 
 
 def flows(server=None, start=None, end=None, session=None, source=None, destination=None, **options):

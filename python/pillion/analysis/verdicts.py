@@ -6,9 +6,9 @@ import dataclasses
 import numpy as np
 import pandas as pd
 
-from pillion.analysis import effects
+from pillion.analysis import effects, numbers
 from pillion.analysis.design import fits
-from pillion.analysis.numbers import number
+from pillion.analysis.numbers import number, share
 
 MET, MISSED, UNDECIDED = "met", "missed", "undecided"
 
@@ -103,9 +103,10 @@ def _judge(x, target, level, column):
     row["verdict"] = decide(row["low"], row["high"], bound)
     base = x.design.base_label
     unit = x.design.measures[target.measure].shown_unit if estimate != "ratio" else ""
-    found = "%s%s, %s %s%s [%s, %s] at %.4g\u00a0%% over %d blocks" % (
-        target.measure, " against " + base if base else "", estimate, number(row[column]), " " + unit if unit else "", number(row["low"]),
-        number(row["high"]), 100 * row["confidence"], len(values),
+    write = numbers.column([row[column], row["low"], row["high"]], [(row["high"] - row["low"]) / 2], is_ratio=x.design.is_log)
+    found = "%s%s, %s %s%s [%s, %s] at %.4g\u00a0%% over %s" % (
+        target.measure, " against " + base if base else "", estimate, write(row[column]), " " + unit if unit else "", write(row["low"]),
+        write(row["high"]), 100 * row["confidence"], numbers.count(len(values), "block"),
     )  # fmt: skip
     reason = "too few blocks" if len(values) < 2 else _reason(row["verdict"], bound)
     if len(values) > 1 and row["low"] == row["high"]:
@@ -138,19 +139,9 @@ def precision(x, confidence=0.95):
         half = float(((table["high"] - table["low"]) / 2).max())
         reached, wanted = "±%.3g" % half, "±%g" % (asked or 0)
     of = "The effects of %s are" % " and ".join(terms) if terms else "Effects are"
-    text = "%s known to %s%s at %g %%, in %d blocks" % (of, reached, " or better" if len(table) > 1 else "", 100 * confidence, int(table["n"].max()))
+    text = "%s known to %s%s at %g %%, in %s" % (of, reached, " or better" if len(table) > 1 else "", 100 * confidence, numbers.count(int(table["n"].max()), "block"))
     if asked is None:
         return text + "."
     if half <= asked * 1.0005:
         return "%s; %s was asked for." % (text, wanted)
     return "%s; %s was asked for and not reached: that an effect is not seen at this width does not mean that there is none." % (text, wanted)
-
-
-def share(value):
-    """A number, or a text such as 2%, as a number; None without."""
-    if value in (None, ""):
-        return None
-    if isinstance(value, str):
-        text = value.strip()
-        return float(text[:-1]) / 100 if text.endswith("%") else float(text)
-    return float(value)

@@ -85,7 +85,7 @@ class _Composer:
                 "log": "geometric mean of %s" % x.measure, "value": "mean of %s" % x.measure}[x.design.response]  # fmt: skip
         better = x.design.measures[x.measure].better
         start = "An effect is the" if x.design.to else "Nothing is compared with a base: what is estimated is the"
-        parts.append(Text("%s %s%s. Blocks are the sample; intervals are Student's t, and beside them BCa (bootstrap over blocks) from %d blocks.%s" % (
+        parts.append(Text("%s %s%s. Blocks are the sample; intervals are Student's t, and beside them from %d blocks those of the bootstrap over blocks, corrected for bias and skewness (BCa).%s" % (
             start, what, "; %s is better" % better if better else "", effects.BCA_BLOCKS, self._pilot())))  # fmt: skip
         shown, told = [], []
         for name in dict.fromkeys([*x.design.to, *filter(None, [x.design.stop.get("effect")])]):
@@ -107,7 +107,7 @@ class _Composer:
         parts += [Text(word + ".", note=True) for word in told]
         resampled = effects.block_values(x).shape[0] >= effects.BCA_BLOCKS
         caption = "One row for each cell: its %s with the t interval%s.%s" % (
-            what, ", and the BCa interval as a thin line below" if resampled else "", " The vertical line is no effect." if x.design.to else "")  # fmt: skip
+            what, ", and the BCa interval as a thin line below" if resampled else "", " The vertical line is no effect.%s" % (" Marks are the bounds of targets of one cell." if x.design.targets else "") if x.design.to else "")  # fmt: skip
         term = None
         if len(x.design.cells) > EFFECT_ROWS and shown:
             term, caption = shown[0], "The effects of %s, means over the other factors: the table has the %d cells. %s" % (shown[0], len(x.design.cells), caption)
@@ -141,7 +141,7 @@ class _Composer:
         if len(crossed) > 1:
             by, line, panel = plot.axes()
             over = [name for name in crossed if name not in (by, line, panel)]
-            caption = "Means of %s with 95 %% intervals%s. Lines that are not parallel are an interaction." % (
+            caption = "Means of %s with 95 %% intervals%s. These contain the differences between blocks, which effects do not. Lines that are not parallel are an interaction." % (
                 measure, ", over the levels of %s" % " and ".join(over) if over else "")  # fmt: skip
             title = "Interaction of %s" % " and ".join(n for n in (by, line, panel) if n)
             if plot.is_dominated(by, line, panel):
@@ -155,7 +155,7 @@ class _Composer:
             elif plot.is_matrix():
                 parts.append(self.figure("Means by two factors", "A cell for each pair of levels, with the mean of %s written in it." % measure, lambda: plot.heat_map()))
         elif crossed:
-            parts.append(self.figure("Means", "Means of %s with 95 %% intervals." % measure, lambda: plot.means()))
+            parts.append(self.figure("Means", "Means of %s with 95 %% intervals, which contain the differences between blocks." % measure, lambda: plot.means()))
         values = effects.responses(x) if x.design.to else effects.runs_of(x).rename(columns={x.measure: "value"})
         by = plot.compared()
         pooled = [name for name in crossed if name != by and name not in x.design.to]
@@ -261,10 +261,10 @@ class _Composer:
         parts = [Text(x.left_out()), *(Text(note) for note in x.notes)]
         if len(out):
             rows = [[r["block"], r["position"], " ".join("%s=%s" % (n, r[n]) for n in x.design.factors), r["attempt"],
-                     r["why"] if r["kept"] else "unfinished block", number(r[x.measure])]
+                     r["why"], number(r[x.measure])]
                     for _, r in out.head(EXCLUDED_ROWS).iterrows()]  # fmt: skip
             columns = ["block", "position", "cell", "attempt", "why", x.design.measures[x.measure].label]
-            caption = "Runs that do not count" + ("" if len(out) <= EXCLUDED_ROWS else ": the first %d of %d" % (EXCLUDED_ROWS, len(out)))
+            caption = "Runs that do not count%s; blocks and positions from 0" % ("" if len(out) <= EXCLUDED_ROWS else ": the first %d of %d" % (EXCLUDED_ROWS, len(out)))
             parts.append(Table(caption, columns, rows, {0, 1, 3, 5}))
         return Section("Runs left out", parts)
 
@@ -319,7 +319,7 @@ def compose(experiment, published=()):
         facts.append(("started", _when(x.design.started)))
     if len(x.runs) and x.runs["started"].notna().any():
         span = x.runs["started"].max() - x.runs["started"].min()
-        facts.append(("took", _span(span)))
+        facts.append(("took", "%s from the first run to the last, with what came between" % _span(span)))
     if x.design.hash:
         facts.append(("design", x.design.hash[:12]))
     if x.runs.empty:
