@@ -23,6 +23,8 @@ type Expression struct {
 	text  string
 	root  ast.Expr
 	names []string
+	// kindOf knows the kinds of names; nil while none is known.
+	kindOf func(name string) kind
 }
 
 // kind is the type of a value. That of a name is only known when it has one.
@@ -67,14 +69,23 @@ func ParseExpression(text string) (*Expression, error) {
 		return nil, err
 	}
 	e := &Expression{text: text, root: root}
-	found, err := e.check(root)
-	if err != nil {
+	if err := e.checkNames(nil); err != nil {
 		return nil, err
 	}
-	if found != truthKind && found != anyKind {
-		return nil, at(root, "the expression is a %s, not a condition", kindNames[found])
-	}
 	return e, nil
+}
+
+// checkNames checks the types, with what is known of the names.
+func (e *Expression) checkNames(kindOf func(name string) kind) error {
+	e.kindOf = kindOf
+	found, err := e.check(e.root)
+	if err != nil {
+		return err
+	}
+	if found != truthKind && found != anyKind {
+		return at(e.root, "the expression is a %s, not a condition", kindNames[found])
+	}
+	return nil
 }
 
 // UnmarshalText reads a condition.
@@ -143,6 +154,9 @@ func (e *Expression) check(node ast.Expr) (kind, error) {
 		}
 		if !slices.Contains(e.names, name) {
 			e.names = append(e.names, name)
+		}
+		if e.kindOf != nil {
+			return e.kindOf(name), nil
 		}
 		return anyKind, nil
 	case *ast.UnaryExpr:
