@@ -81,7 +81,12 @@ Examples:
 
 // Run checks the file.
 func (c *experimentCheckCmd) Run(a *app) error {
-	s, _, err := experiment.Read(c.File)
+	s, text, err := experiment.Read(c.File)
+	if err == nil {
+		if err = runner.Check(s, text); err != nil {
+			err = fmt.Errorf("%s: %w", c.File, err)
+		}
+	}
 	if err != nil {
 		return a.mistakes(c.File, err)
 	}
@@ -168,6 +173,9 @@ func (f runFlags) carryOut(ctx context.Context, a *app, file experimentFile, res
 		Dial: a.dialTo, Collector: f.Collector, Domain: f.Domain,
 		Lock: cmp.Or(f.Lock, runner.LockFile()), Wait: f.Wait,
 	})
+	if errors.Is(err, experiment.ErrSpec) {
+		return a.mistakes(file.File, err)
+	}
 	if !experiment.HasResults(folder) {
 		if ctx.Err() != nil {
 			a.note("there are no results yet; begin again with: %s", file.again("run", quick))

@@ -84,7 +84,7 @@ func pinned(cpu int, f func() error) error {
 	}
 	only.Set(cpu)
 	if err := unix.SchedSetaffinity(0, &only); err != nil {
-		return fmt.Errorf("bind to processor %d: %w", cpu, err)
+		return fmt.Errorf("bind to processor %d (environment.pin): %w", cpu, err)
 	}
 	err := f()
 	return errors.Join(err, unix.SchedSetaffinity(0, &before))

@@ -44,11 +44,19 @@ func (r *runner) startLab(ctx context.Context) error {
 	if err := r.left.change(func() { r.left.Lab = spec.Name }); err != nil {
 		return err
 	}
-	if r.lab, err = lab.Up(ctx, spec, lab.Options{Agent: r.Agent}); err != nil {
+	up, err := lab.Up(ctx, spec, lab.Options{Agent: r.Agent})
+	if err != nil {
 		return err
 	}
-	r.source, r.destination = labEnds(spec)
-	for _, link := range spec.Links {
+	r.useLab(up)
+	return nil
+}
+
+// useLab takes the hosts and their addresses from a lab.
+func (r *runner) useLab(l *lab.Lab) {
+	r.lab = l
+	r.source, r.destination = labEnds(&l.Spec)
+	for _, link := range l.Spec.Links {
 		for host, prefixes := range link.Addresses {
 			for _, prefix := range prefixes {
 				name := "address." + host
@@ -63,7 +71,6 @@ func (r *runner) startLab(ctx context.Context) error {
 	}
 	r.addresses["address"] = r.addresses["address."+r.destination]
 	r.addresses["address6"] = r.addresses["address6."+r.destination]
-	return nil
 }
 
 // labEnds are the hosts that traffic is between unless the file says otherwise: those named

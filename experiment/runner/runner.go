@@ -90,6 +90,9 @@ func (r *runner) say(format string, values ...any) {
 // by then is in the folder.
 func Run(ctx context.Context, o Options) (err error) {
 	r := &runner{Options: o, spec: o.Spec, turns: len(o.Spec.Order(0)), session: strconv.FormatInt(time.Now().Unix(), 36)}
+	if err := r.check(); err != nil { // before waiting
+		return err
+	}
 	release, err := lock(ctx, o.Lock, o.Spec.Experiment, o.Wait, r.say)
 	if err != nil {
 		return err
@@ -120,6 +123,19 @@ func Run(ctx context.Context, o Options) (err error) {
 		}
 	}
 	return r.carryOut(ctx)
+}
+
+// check finds what makes the experiment impossible.
+func (r *runner) check() error {
+	if r.Resume {
+		if err := experiment.Compare(r.Folder, r.spec); err != nil {
+			return err
+		}
+	}
+	if err := Check(r.spec, r.File); err != nil {
+		return fmt.Errorf("%s: %w", r.Path, err)
+	}
+	return nil
 }
 
 // carryOut prepares, runs the blocks that are left and cleans up, also after an interrupt.

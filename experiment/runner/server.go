@@ -32,12 +32,15 @@ func (r *runner) onServer(source, destination string) bool {
 	return r.spec.Hosts[source].Agent != "" && r.spec.Hosts[destination].Agent != ""
 }
 
+// errNoForward: the runner cannot reach the lab's server.
+var errNoForward = errors.New("connect to the lab's server: the lab's service needs forward, a port of this machine")
+
 // client is that of the server of sessions.
 func (r *runner) client() (*api.Client, error) {
 	server := ""
 	if r.lab != nil {
 		if server = strings.TrimPrefix(r.lab.ServiceURL(), "http://"); server == "" {
-			return nil, errors.New("connect to the lab's server: the lab's service needs forward, a port of this machine")
+			return nil, errNoForward
 		}
 	}
 	if r.Dial == nil {

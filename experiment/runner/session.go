@@ -68,10 +68,18 @@ func needsServer(s *session.Spec) string {
 	return ""
 }
 
-// startByHand starts the destination first and the source last, as a session does.
-func (m *measurement) startByHand(ctx context.Context, s *session.Spec, source, destination string) error {
+// byHandOnly refuses a session that needs a server.
+func byHandOnly(s *session.Spec) error {
 	if field := needsServer(s); field != "" {
 		return fmt.Errorf("start session by hand: %s: %w; give the lab a service, or the hosts agents", field, errByHand)
+	}
+	return nil
+}
+
+// startByHand starts the destination first and the source last, as a session does.
+func (m *measurement) startByHand(ctx context.Context, s *session.Spec, source, destination string) error {
+	if err := byHandOnly(s); err != nil {
+		return err
 	}
 	for _, e := range []struct {
 		role, host, other string
@@ -171,13 +179,17 @@ func (r *runner) addressesOf(host, family string) []string {
 	return list
 }
 
+func noDevice(host string) error {
+	return fmt.Errorf("find interface of host %s: give its device, under hosts or in the session", host)
+}
+
 // device is the interface of a host toward another one.
 func (r *runner) device(p place, other string) (string, error) {
 	if device := r.spec.Hosts[p.name].Device; device != "" {
 		return device, nil
 	}
 	if p.lab == nil {
-		return "", fmt.Errorf("find interface of host %s: give its device, under hosts or in the session", p.name)
+		return "", noDevice(p.name)
 	}
 	var name string
 	err := p.lab.Do(p.name, func() error {
