@@ -34,6 +34,7 @@ var faultyTrees = []struct {
 		"bus/bus.go":                goFile("bus", "github.com/nats-io/nats.go"),
 		"archive/duckdb/duckdb.go":  goFile("duckdb", "C", "github.com/duckdb/duckdb-go/v2"),
 		"cmd/pillion-agent/main.go": goFile("main", module+"/cli/agent"),
+		"python/build/a/b/c/d.py":   "",
 		"ui/node_modules/a/b/c/d.ts": lines(
 			5000),
 		"wire/testdata/a/b/c/d.go": "not Go",

@@ -137,6 +137,26 @@ class Plain(unittest.TestCase):
             self.assertLessEqual({"IPv4: median 3, 5 %s" % of, "share of %s" % of}, set(said))
         self.assertEqual(figures.ecdf({"a": [1, 2]}).axes[0].get_ylabel(), "share of values at or below")
 
+    def test_labels_of_ticks_do_not_touch(self):
+        """Long numbers have fewer ticks, whether they are large or close to each other."""
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+        near = 1.967e7 + np.linspace(-400, 600, 9)
+        estimates = np.linspace(-2e-4, 3e-4, 50)
+        for figure in (
+            figures.scatter(near, estimates[:9], "fitted"), figures.ecdf({"a": near, "b": near}), figures.ecdf({"a": 1 + estimates}),
+            figures.intervals(["mark:load · %d" % i for i in range(50)], estimates, estimates - 1e-4, estimates + 1e-4, "deviation"),
+        ):  # fmt: skip
+            with theme.settings():
+                canvas = FigureCanvasAgg(figure)
+                canvas.draw()
+                for axes in figure.axes:
+                    boxes = [t.label1.get_window_extent(canvas.get_renderer()) for t in axes.xaxis.get_major_ticks() if t.label1.get_text()]
+                    inside = [b for b in boxes if axes.bbox.x0 - 1 <= (b.x0 + b.x1) / 2 <= axes.bbox.x1 + 1]
+                    self.assertGreaterEqual(len(inside), 2)
+                    for left, right in zip(inside, inside[1:]):
+                        self.assertLess(left.x1 + 2, right.x0, [t.get_text() for t in axes.get_xticklabels()])
+
     def test_large_values_are_written_with_a_prefix(self):
         figure = figures.series({"a": ([2e7, 2.1e7], [1.9e7, 2e7], [2.1e7, 2.2e7])}, ["x", "y"], "rate (bit/s)")
         with theme.settings():

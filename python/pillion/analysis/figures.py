@@ -12,6 +12,8 @@ from pillion.analysis import levels, theme
 
 # Ratios that span so much are drawn on a logarithmic axis, on which twice and half are as far from 1.
 RATIO_SPAN = 4
+# Inches of a letter of a tick's label.
+LETTER = 0.075
 # More rows of intervals stand in two columns.
 COLUMN_ROWS = 36
 
@@ -65,6 +67,17 @@ def scaled_axis(axes, which, values, is_ratio):
         logarithmic(axes, which, values)
     else:
         large(axes.xaxis if which == "x" else axes.yaxis, values)
+        if which == "x":
+            _thin(axes)
+
+
+def _thin(axes):
+    """As many ticks on a horizontal axis as their labels have room for."""
+    longest = max(map(len, axes.xaxis.get_major_formatter().format_ticks(axes.get_xticks())), default=0)
+    width = axes.get_window_extent().width / axes.figure.dpi  # before the layout, which takes some for labels beside the axis
+    fitting = int(0.75 * width / (LETTER * (longest + 3)))
+    if fitting < 9:
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=max(2, fitting), steps=[1, 2, 2.5, 5, 10]))
 
 
 def limits(estimates, lows, highs, reference=None, is_log=False):
@@ -103,7 +116,7 @@ def places_of(axes, names, numbers, place_label):
     share = (where - where.min()) / np.ptp(where)
     width, last, shown = axes.get_window_extent().width / axes.figure.dpi, -1.0, []
     for place, name in zip(share, names):
-        room = 0.075 * (len(str(name)) + 1.5) / width  # inches of a letter, and a gap
+        room = LETTER * (len(str(name)) + 1.5) / width  # and a gap
         shown.append(str(name) if place - last >= room else "")
         last = place if shown[-1] else last
     axes.set_xticks(at, shown)
