@@ -2,7 +2,7 @@
 import { create } from "@bufbuild/protobuf";
 import { expect, test } from "vitest";
 import { ValueSchema } from "../gen/data_pb.ts";
-import { headOf, imageOf, newestOf, partOf, partsMost, reportOf, rowOf, type Row } from "./reports.ts";
+import { headOf, imageOf, newestOf, partOf, partsMost, reportOf, rowOf, widthOf, type Row } from "./reports.ts";
 
 const row = (part: number, kind: string, content: unknown, more: Partial<Row> = {}): Row =>
   ({ time: 1000, experiment: "e", report: "r", part, kind, body: typeof content === "string" ? content : JSON.stringify(content), ...more });
@@ -39,6 +39,10 @@ test("the colours of a drawing cannot leave their style", () => {
   expect(url.startsWith("data:image/svg+xml,")).toBe(true);
   const drawing = decodeURIComponent(url.slice("data:image/svg+xml,".length));
   expect(drawing).toBe('<svg viewBox="0 0 1 1"><style>:root{--c0:red;/stylescriptalert(1)/script}</style><path/></svg>');
+});
+
+test("a drawing is as wide as it says", () => {
+  expect(['<svg role="img" viewBox="0 0 299.1 237"/>', "<svg/>", '<svg viewBox="0 0 0 1"/>', '<svg viewBox="0 0 1.2.3 1"/>'].map(widthOf)).toEqual([399, undefined, undefined, undefined]);
 });
 
 test("the list has the newest report of each experiment", () => {

@@ -131,6 +131,12 @@ export function imageOf(svg: string, colours: string): string {
   return `data:image/svg+xml,${encodeURIComponent(svg.replace(/^<svg[^>]*>/, (head) => head + style))}`;
 }
 
+/** The width of a drawing, from points in pixels, so that letters are as large in all of them; undefined if it does not say. */
+export function widthOf(svg: string): number | undefined {
+  const points = Number(/^<svg[^>]*\sviewBox="0 0 ([0-9.]+) /.exec(svg)?.[1]);
+  return points > 0 ? Math.round((points * 4) / 3) : undefined;
+}
+
 /** Puts the parts of one report together. rows are its rows in any order. */
 export function reportOf(rows: readonly Row[]): Report | undefined {
   const byPlace = new Map<number, Row>();

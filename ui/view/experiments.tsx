@@ -1,7 +1,7 @@
 // Experiments whose reports were published, and the report of one.
 import { useMemo } from "preact/hooks";
 import { moment } from "../data/quantity.ts";
-import { imageOf, reportResource, reports, type Head, type Part, type Report, type Verdict } from "../data/reports.ts";
+import { imageOf, reportResource, reports, widthOf, type Head, type Part, type Report, type Verdict } from "../data/reports.ts";
 import { useResource } from "../data/resource.ts";
 import { href, route } from "../data/route.ts";
 import { Notice } from "../part/notice.tsx";
@@ -105,7 +105,7 @@ function ReportPart({ part, colours }: { part: Part; colours: string }) {
     case "code": return <div><p class="soft small">{part.caption}</p><pre class="scroll-x report-code" tabIndex={0}>{part.text}</pre></div>;
     case "figure": return (
       <figure class="report-figure">
-        <img src={imageOf(part.svg, colours)} alt={`${part.title}. ${part.description}`} />
+        <img src={imageOf(part.svg, colours)} width={widthOf(part.svg)} alt={`${part.title}. ${part.description}`} />
         <figcaption class="soft small"><b>{part.title}.</b> {part.caption || part.description}</figcaption>
       </figure>
     );
