@@ -320,6 +320,7 @@ class Truth(unittest.TestCase):
     def test_values_without_a_base(self):
         x = self.experiment(blocks=20, response={"value": "rate"}, seed=17)
         table = x.effects().set_index(["mark", "load"])
+        self.assertRegex(self.experiment(blocks=20, response={"value": "rate"}, stop={"blocks": 20}).precision(), "^Estimates are known to")
         self.assertLess(abs(table.loc[("none", "tcp6"), "mean"] - 600), 10)
         with self.assertRaisesRegex(ValueError, "no base"):
             x.equivalence(1)

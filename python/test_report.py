@@ -113,6 +113,7 @@ class Report(unittest.TestCase):
             self.assertEqual(text.count(sign), 1, sign)
         self.assertIn("Does it cost &amp; does it matter?", text)
         x = pillion.experiment(self.folder)
+        self.assertRegex(text, "<dt>took</dt><dd>.* from the first run to the last, interruptions included</dd>")
         self.assertIn("%d left out" % len(x.excluded), text)
         self.assertIn("delivered &lt; 0.999*packets", text)
 

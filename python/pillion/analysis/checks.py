@@ -9,7 +9,7 @@ from scipy import stats as scipy_stats
 
 from pillion import stats
 from pillion.analysis import effects
-from pillion.analysis.numbers import number
+from pillion.analysis.numbers import count, number
 
 # Several tests are made of each experiment: at 5 % one would often fail by chance.
 LEVEL = 0.01
@@ -91,7 +91,7 @@ def _balance(x):
     missing = int(len(blocks) * len(cells) - len(counts))
     double = int((counts > 1).sum())
     if not missing and not double:
-        return _row("balance", True, "Each of %d blocks holds each of %d cells once." % (len(blocks), len(cells)),
+        return _row("balance", True, "Each of %s holds each of %s once." % (count(len(blocks), "block"), count(len(cells), "cell")),
                     "Every effect compares runs of the same blocks.", 0)  # fmt: skip
     short = [b for b in blocks if seen.get(b, 0) < len(cells)]
     finding = "%d of %d runs are missing, in %d of %d blocks" % (missing, len(blocks) * len(cells), len(short), len(blocks))

@@ -138,7 +138,7 @@ def precision(x, confidence=0.95):
     else:
         half = float(((table["high"] - table["low"]) / 2).max())
         reached, wanted = "±%.3g" % half, "±%g" % (asked or 0)
-    of = "The effects of %s are" % " and ".join(terms) if terms else "Effects are"
+    of = "The effects of %s are" % " and ".join(terms) if terms else "Estimates are"
     text = "%s known to %s%s at %g %%, in %s" % (of, reached, " or better" if len(table) > 1 else "", 100 * confidence, numbers.count(int(table["n"].max()), "block"))
     if asked is None:
         return text + "."

@@ -319,7 +319,7 @@ def compose(experiment, published=()):
         facts.append(("started", _when(x.design.started)))
     if len(x.runs) and x.runs["started"].notna().any():
         span = x.runs["started"].max() - x.runs["started"].min()
-        facts.append(("took", "%s from the first run to the last, with what came between" % _span(span)))
+        facts.append(("took", "%s from the first run to the last, interruptions included" % _span(span)))
     if x.design.hash:
         facts.append(("design", x.design.hash[:12]))
     if x.runs.empty:
