@@ -99,6 +99,11 @@ class Experiment(unittest.TestCase):
         self.assertEqual(len(lines["runs"].get_xdata()), len(self.x.runs))
         self.assertEqual(list(lines["not counted"].get_xdata()), list(self.x.excluded["run_order"]))
 
+    def test_runs_are_numbered_by_whole_numbers(self):
+        axes = self.x.where("load=udp6-56").plot.run_order().axes[0]
+        axes.set_xlim(-1, 21)
+        self.assertTrue(all(float(at).is_integer() for at in axes.get_xticks()), axes.get_xticks())
+
     def test_coefficients(self):
         from pillion.analysis.model import coefficients
 
@@ -156,6 +161,13 @@ class Plain(unittest.TestCase):
                     self.assertGreaterEqual(len(inside), 2)
                     for left, right in zip(inside, inside[1:]):
                         self.assertLess(left.x1 + 2, right.x0, [t.get_text() for t in axes.get_xticklabels()])
+
+    def test_ticks_of_close_values_differ(self):
+        figure = figures.heat_map([[0.99995, 1.00002], [0.99998, 1.00001]], ["a", "b"], ["x", "y"], middle=1.0, is_ratio=True)
+        with theme.settings():
+            figure.savefig(os.devnull, format="svg")
+        said = [t.get_text() for t in figure.axes[1].get_yticklabels()]
+        self.assertEqual(len(set(said)), len(said), said)
 
     def test_large_values_are_written_with_a_prefix(self):
         figure = figures.series({"a": ([2e7, 2.1e7], [1.9e7, 2e7], [2.1e7, 2.2e7])}, ["x", "y"], "rate (bit/s)")

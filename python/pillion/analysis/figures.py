@@ -430,7 +430,9 @@ def heat_map(values, rows, columns, label="", row_label="", column_label="", mid
     axes.set(xlabel=column_label, ylabel=row_label, ylim=(len(rows) - 0.5, -0.5))
     axes.grid(visible=False)
     axes.spines[:].set_visible(False)
-    bar = figure.colorbar(image, ax=axes, label=wrapped(label, figure.get_figheight() - 0.6), shrink=0.9, pad=0.02, format=FuncFormatter(lambda v, _: "%.4g" % back(v)))
+    size, span = np.nanmax(np.abs(values)), back(most) - back(least)
+    digits = max(4, math.ceil(math.log10(size / span)) + 2) if span > 1e-12 * size else 4  # so that ticks differ
+    bar = figure.colorbar(image, ax=axes, label=wrapped(label, figure.get_figheight() - 0.6), shrink=0.9, pad=0.02, format=FuncFormatter(lambda v, _: "%.*g" % (digits, back(v))))
     bar.outline.set_visible(False)
     if is_ratio:  # at round ratios, not at round logarithms
         ends = np.exp([least, most])

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+from matplotlib.ticker import MaxNLocator
 
 from pillion.analysis import bins, checks, effects, figures, levels, model, theme
 from pillion.analysis.design import fits
@@ -249,6 +250,7 @@ class Plots:
         axes.axhline(0, color=theme.FAINT, linewidth=0.8)
         name = effects.measure_of(x, measure)
         axes.set(xlabel="run, in order", ylabel=("log %s less\nits cell's mean" if x.design.is_log else "%s less\nits cell's mean") % name)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         figures.large(axes.yaxis, table["residual"])
         figures.legend(axes, 2)
         return figure
