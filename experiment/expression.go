@@ -63,7 +63,11 @@ func ParseExpression(text string) (*Expression, error) {
 	root, err := parser.ParseExprFrom(token.NewFileSet(), "", text, parser.SkipObjectResolution)
 	var list scanner.ErrorList
 	if errors.As(err, &list) && len(list) > 0 {
-		return nil, &positionError{list[0].Pos.Column, errors.New(list[0].Msg)}
+		message := list[0].Msg
+		if strings.HasSuffix(message, "found and") || strings.HasSuffix(message, "found or") {
+			message += "; write && for and, || for or"
+		}
+		return nil, &positionError{list[0].Pos.Column, errors.New(message)}
 	}
 	if err != nil {
 		return nil, err

@@ -67,6 +67,13 @@ func Read(path string) (*Spec, []byte, error) {
 // name the line and wrap ErrSpec; there can be several, joined.
 func Parse(text []byte) (*Spec, error) {
 	s := &Spec{}
+	var all []error
+	for _, mistake := range document.Mistakes(text, s) {
+		all = append(all, fmt.Errorf("%w: %w", ErrSpec, mistake))
+	}
+	if len(all) > 0 {
+		return nil, errors.Join(all...)
+	}
 	more, err := document.Decode(text, s)
 	switch {
 	case errors.Is(err, io.EOF):

@@ -72,7 +72,8 @@ type experimentCheckCmd struct {
 
 // Help has the examples.
 func (experimentCheckCmd) Help() string {
-	return `All mistakes are listed, with their lines. The commands of every cell are resolved; nothing is run.
+	return `Mistakes are listed with their lines: first all keys and values that cannot be read, then, of a file without these, all
+that do not fit together, the lab's file and this machine. The commands of every cell are resolved; nothing is run.
 
 Examples:
 

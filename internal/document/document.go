@@ -90,7 +90,8 @@ func explain(err error, located yaml.Error) string {
 	case errors.As(err, &large):
 		return fmt.Sprintf("%.70s is out of range", large.SrcNum)
 	}
-	return strings.Join(strings.Fields(located.GetMessage()), " ")
+	message := strings.ReplaceAll(located.GetMessage(), "character '\t'", "a tab: indent with spaces; a tab is a character")
+	return strings.Join(strings.Fields(message), " ")
 }
 
 // nodeNames are the words for YAML's nodes that people use.
