@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"pillion.dev/session"
 )
@@ -32,6 +33,9 @@ func (c *checker) checkCells() {
 		}
 	}
 	c.checkConditions()
+	if need, budget := s.expectedBlockTime(), time.Duration(s.Stop.Budget); budget > 0 && need > budget {
+		c.report("stop.budget", "%s does not suffice for a block, which takes %s, from run.duration", s.Stop.Budget, round(need))
+	}
 	for _, cell := range cells {
 		v := s.Values(cell, Turn{})
 		if _, err := v.Replace(s.Run.Command); err != nil {

@@ -252,6 +252,20 @@ func (e *Expression) Holds(value func(name string) (any, error)) (bool, error) {
 	return holds, nil
 }
 
+// Seen lists the values of the names of the condition, as far as they have one: " (rate is 3)".
+func (e *Expression) Seen(value func(name string) (any, error)) string {
+	var list []string
+	for _, name := range e.names {
+		if v, err := value(name); err == nil {
+			list = append(list, fmt.Sprintf("%s is %v", name, v))
+		}
+	}
+	if len(list) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(list, ", ") + ")"
+}
+
 func evaluate(node ast.Expr, value func(string) (any, error)) (any, error) {
 	switch n := node.(type) {
 	case *ast.ParenExpr:

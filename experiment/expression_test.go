@@ -91,6 +91,20 @@ func TestExpressionMistakes(t *testing.T) {
 	}
 }
 
+// TestSeen: a message shows the values that a condition was about.
+func TestSeen(t *testing.T) {
+	e, err := ParseExpression("rate > 5 && absent < 3 && end.sum.lost == 2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := e.Seen(lookupSample); got != " (rate is 3, end.sum.lost is 2)" {
+		t.Errorf("seen is %q", got)
+	}
+	if _, err := lookupSample("destination.lost"); err == nil || !strings.Contains(err.Error(), "treatments counted aborted, delivered, end.sum, name, packets") {
+		t.Errorf("error is %v", err)
+	}
+}
+
 func FuzzExpression(f *testing.F) {
 	for _, text := range []string{"delivered < 0.999*packets", `name == "udp" && !aborted`, "min(end.sum.lost, 1) > -2 % 3", "((a", "a.b.c"} {
 		f.Add(text)

@@ -59,12 +59,22 @@ func objects(text []byte) ([]map[string]any, error) {
 		case errors.Is(err, io.EOF):
 			return list, nil
 		case err != nil:
-			return nil, fmt.Errorf("byte %d: %w", decoder.InputOffset(), err)
+			return nil, misread(text, decoder.InputOffset(), err)
 		case object == nil:
 			return nil, errors.New("null in place of an object")
 		}
 		list = append(list, object)
 	}
+}
+
+// misread says where a text is not what it should be, and shows the place.
+func misread(text []byte, offset int64, err error) error {
+	var syntax *json.SyntaxError
+	if errors.As(err, &syntax) && syntax.Offset > 0 {
+		offset = syntax.Offset - 1
+	}
+	line, _, _ := bytes.Cut(text[min(max(0, offset-20), int64(len(text))):], []byte("\n"))
+	return fmt.Errorf("byte %d: %w, in %.60q; only JSON objects may be there: print messages on standard error", offset, err, line)
 }
 
 func (r Run) parseJSON(text []byte) (Output, error) {
@@ -214,8 +224,8 @@ func place(parts []string) string {
 
 // some shortens a list for a message.
 func some(names []string) string {
-	if len(names) > 12 {
-		names = append(names[:12:12], "…")
+	if len(names) > 30 {
+		names = append(names[:30:30], "…")
 	}
 	return strings.Join(names, ", ")
 }
@@ -354,6 +364,21 @@ func (s *Spec) Measured(o Output, counters map[string]any) (map[string]float64, 
 	return values, nil
 }
 
+// counterNames are those that conditions can use, such as session.packets.
+func counterNames(counters map[string]any) []string {
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(counters)) {
+		inner, ok := counters[name].(map[string]any)
+		if !ok {
+			names = append(names, name)
+		}
+		for _, field := range slices.Sorted(maps.Keys(inner)) {
+			names = append(names, name+"."+field)
+		}
+	}
+	return names
+}
+
 // Names resolves the names of an expression: counters first, then measures, then fields of
 // the output.
 func Names(counters map[string]any, measures map[string]float64, o Output) func(string) (any, error) {
@@ -364,6 +389,9 @@ func Names(counters map[string]any, measures map[string]float64, o Output) func(
 		value, err := Output{Fields: counters}.lookup(name)
 		if err != nil {
 			value, err = o.lookup(name)
+		}
+		if err != nil && len(counters) > 0 {
+			return nil, fmt.Errorf("%w; treatments counted %s", err, some(counterNames(counters)))
 		}
 		if err != nil {
 			return nil, err

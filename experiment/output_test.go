@@ -48,6 +48,8 @@ func TestOutputMistakes(t *testing.T) {
 	}{
 		"empty":         {Run{Format: "json"}, "", "x", "it is empty"},
 		"no json":       {Run{Format: "json"}, "rate 3", "x", "byte 0: invalid character"},
+		"NaN":           {Run{Format: "json"}, `{"rate": NaN}`, "x", "byte 9: invalid character 'N'"},
+		"text behind":   {Run{Format: "json"}, "{\"rate\": 3}\ndone\n", "x", `byte 12: invalid character 'd' looking for beginning of value, in "{\"rate\": 3}"; only JSON`},
 		"null":          {Run{Format: "json"}, "null", "x", "null in place of an object"},
 		"no field":      {Run{Format: "json"}, `{"a": 1, "b": 2}`, "x", "no field x; the output has a, b"},
 		"no inner":      {Run{Format: "json"}, `{"a": {"b": 2}}`, "a.x", "no field a.x; a has b"},

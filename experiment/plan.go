@@ -19,6 +19,14 @@ type Plan struct {
 	Setup bool
 }
 
+// expectedBlockTime follows from run.duration, without which it is 0.
+func (s *Spec) expectedBlockTime() time.Duration {
+	if s.Run.Duration == 0 {
+		return 0
+	}
+	return time.Duration(len(s.Order(0))) * time.Duration(s.Run.Duration+*s.Run.Settle+s.Run.Warmup)
+}
+
 // Plan describes the first blocks and the expected duration, from rows of earlier blocks if
 // there are any.
 func (s *Spec) Plan(rows []Row, blocks int) Plan {
@@ -30,8 +38,8 @@ func (s *Spec) Plan(rows []Row, blocks int) Plan {
 	complete := Complete(rows, turns)
 	if p.BlockTime = BlockTime(rows, complete); p.BlockTime > 0 {
 		p.Measured = true
-	} else if s.Run.Duration > 0 {
-		p.BlockTime = time.Duration(turns) * time.Duration(s.Run.Duration+*s.Run.Settle+s.Run.Warmup)
+	} else {
+		p.BlockTime = s.expectedBlockTime()
 	}
 	decision := s.Decide(rows, complete)
 	least, most := decision.Blocks, decision.Blocks

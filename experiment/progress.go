@@ -24,6 +24,16 @@ type State struct {
 	// Finished: no block is left. OverBudget: the budget ends it before the width is reached.
 	Finished, OverBudget bool
 	spec                 *Spec
+	// invalid is why the last run does not count, "" if it does.
+	invalid string
+}
+
+// StageText is the stage of the decision for people.
+func (p State) StageText() string {
+	if p.Decision.Stage == StageStein && p.Decision.Blocks == p.spec.Stop.Pilot {
+		return "the pilot suffices"
+	}
+	return p.Decision.Stage
 }
 
 // Progress computes the state of an experiment from its rows.
@@ -38,6 +48,9 @@ func Progress(s *Spec, rows []Row) State {
 		case !row.Valid:
 			p.Invalid++
 		}
+	}
+	if len(rows) > 0 && !rows[len(rows)-1].Valid {
+		p.invalid = rows[len(rows)-1].Why
 	}
 	if s.Stop.Effect != "" {
 		p.Effects = s.Effects(rows, complete, s.Stop.Effect)
@@ -73,7 +86,7 @@ func (p State) Width() float64 {
 
 // Line is the state in one line.
 func (p State) Line() string {
-	parts := []string{fmt.Sprintf("%d of %s (%s)", p.Blocks, quantity.Count(p.Decision.Blocks, "block"), p.Decision.Stage)}
+	parts := []string{fmt.Sprintf("%d of %s (%s)", p.Blocks, quantity.Count(p.Decision.Blocks, "block"), p.StageText())}
 	if w := p.Width(); !math.IsInf(w, 0) {
 		text := "half-width " + Percent(w)
 		if p.spec.Stop.HalfWidth > 0 {
@@ -103,7 +116,11 @@ func (p State) Ending() string {
 	case p.OverBudget:
 		return fmt.Sprintf("the budget of %s is spent after %d of %d blocks", p.spec.Stop.Budget, p.Blocks, p.Decision.Blocks)
 	case !p.Finished:
-		return fmt.Sprintf("unfinished: %d of %s", p.Blocks, quantity.Count(p.Decision.Blocks, "block"))
+		text := fmt.Sprintf("unfinished: %d of %s", p.Blocks, quantity.Count(p.Decision.Blocks, "block"))
+		if p.invalid != "" {
+			text += "; the last run was invalid: " + p.invalid
+		}
+		return text
 	case wanted == 0:
 		return "finished"
 	case p.Width() <= float64(wanted):

@@ -144,11 +144,14 @@ func (e Estimate) Ratio() float64 {
 }
 
 // HalfWidth is that of the 95 % interval, as a share of the ratio.
-func (e Estimate) HalfWidth() float64 {
+func (e Estimate) HalfWidth() float64 { return e.HalfWidthAt(Confidence) }
+
+// HalfWidthAt is that of the interval of a confidence, as a share of the ratio.
+func (e Estimate) HalfWidthAt(confidence float64) float64 {
 	if e.Plain {
-		return e.halfWidth(Confidence) / math.Abs(e.Mean)
+		return e.halfWidth(confidence) / math.Abs(e.Mean)
 	}
-	return math.Expm1(e.halfWidth(Confidence))
+	return math.Expm1(e.halfWidth(confidence))
 }
 
 // Effect is the ratio of one level of the factor of the stop rule to its base.

@@ -145,6 +145,10 @@ func TestVerdicts(t *testing.T) {
 			if j := judge(c.target, Estimate{20, 19, c.mean, c.deviation, c.target.Of == OfMean}); j.Verdict != c.want {
 				t.Errorf("verdict is %s for an interval from %.3f to %.3f", j.Verdict, j.Low, j.High)
 			}
+			if j := judge(c.target, Estimate{20, 19, c.mean, c.deviation, false}); (c.target.Within != nil) != (j.Confidence < Confidence) ||
+				math.Abs(math.Log(j.High/j.Low)/2-math.Log1p(j.HalfWidthAt(j.Confidence))) > 1e-9 {
+				t.Errorf("half-width at %g is not that of the interval: %+v", j.Confidence, j)
+			}
 			if j := judge(c.target, Estimate{1, 0, c.mean, 0, c.target.Of == OfMean}); j.Verdict != Undecided {
 				t.Errorf("one block is %s", j.Verdict)
 			}
@@ -186,5 +190,29 @@ func TestEnding(t *testing.T) {
 	s.Stop.Budget, s.Stop.Most = 0, 13
 	if p := Progress(s, rows); !p.Finished || !strings.Contains(p.Ending(), "finished at the limit of 13 blocks: the half-width reached is ") {
 		t.Errorf("the ending is %q", p.Ending())
+	}
+}
+
+// TestImpossibleBudget: a budget that does not suffice for a block is a mistake.
+func TestImpossibleBudget(t *testing.T) {
+	for budget, want := range map[string]bool{"1s": false, "4s": true} {
+		text := strings.NewReplacer(`run: {`, `run: {duration: 1s, `, "pilot: 12", "budget: "+budget).Replace(simple)
+		_, err := Parse([]byte(text))
+		if want != (err == nil) || err != nil && !strings.Contains(err.Error(), "line 8: stop.budget: 1s does not suffice for a block, which takes 3.3s, from run.duration") {
+			t.Errorf("%s: error is %v", budget, err)
+		}
+	}
+}
+
+// TestUnfinished: the state names why the last run does not count, and a pilot that suffices.
+func TestUnfinished(t *testing.T) {
+	s := parse(t, simple)
+	rows := simulated(s, 12, 0.001, nil, rand.New(rand.NewPCG(1, 2)))
+	if text := Progress(s, rows).StageText(); text != "the pilot suffices" {
+		t.Errorf("the stage is %q", text)
+	}
+	rows = append(rows[:9], Row{Block: 3, Kept: true, Why: "rate < 5 (rate is 4)"})
+	if p := Progress(s, rows); p.StageText() != StagePilot || p.Ending() != "unfinished: 3 of 12 blocks; the last run was invalid: rate < 5 (rate is 4)" {
+		t.Errorf("%q: the ending is %q", p.StageText(), p.Ending())
 	}
 }

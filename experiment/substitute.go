@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"pillion.dev/internal/document"
 	"pillion.dev/session"
 )
 
@@ -176,6 +178,9 @@ func (a Applied) sessionSpec(v Values) (*session.Spec, error) {
 		return nil, err
 	}
 	spec, err := session.ParseSpec(text)
+	if located := (&document.Error{}); errors.As(err, &located) {
+		err = located.Cause // the line is that of the text above, not of the file
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -27,7 +27,9 @@ type Judged struct {
 	Target Target
 	Estimate
 	Low, High float64
-	Verdict   Verdict
+	// Confidence of the interval.
+	Confidence float64
+	Verdict    Verdict
 }
 
 // Judge compares the targets with what the complete blocks show.
@@ -59,7 +61,7 @@ func judge(t Target, e Estimate) Judged {
 	if t.Within != nil { // two one-sided tests at 5 % are one interval of 90 %
 		confidence = 2*Confidence - 1
 	}
-	j := Judged{Target: t, Estimate: e, Verdict: Undecided}
+	j := Judged{Target: t, Estimate: e, Confidence: confidence, Verdict: Undecided}
 	j.Low, j.High = e.Interval(confidence)
 	if e.Blocks < 2 {
 		j.Low, j.High = math.Inf(-1), math.Inf(1)

@@ -75,41 +75,49 @@ func (a *app) showExperimentPlan(s *experiment.Spec, plan experiment.Plan) error
 	})
 }
 
-// showExperiment prints how far an experiment is and what it shows.
-func (a *app) showExperiment(s *experiment.Spec, folder string, p experiment.State) error {
-	kind := ">ratio"
+// estimateColumn is the column of ratios; its field keeps its name whatever it holds.
+func estimateColumn(s *experiment.Spec) string {
 	switch ofMean := func(t experiment.Target) bool { return t.Of == experiment.OfMean }; {
 	case s.Response == nil:
-		kind = ">ratio=MEAN" // the field keeps its name
+		return ">ratio=MEAN"
 	case slices.ContainsFunc(s.Targets, ofMean):
-		kind = ">ratio=ESTIMATE" // of some targets a mean, as their texts say
+		return ">ratio=ESTIMATE" // of some targets a mean, as their texts say
 	}
-	t := newTable("what", kind, ">low", ">high", ">half_width=HALF-WIDTH", "verdict")
+	return ">ratio"
+}
+
+// showExperiment prints how far an experiment is and what it shows.
+func (a *app) showExperiment(s *experiment.Spec, folder string, p experiment.State) error {
+	t := newTable("what", estimateColumn(s), ">low", ">high", ">half_width=HALF-WIDTH", ">confidence", "verdict")
 	type line struct {
 		What      string   `json:"what"`
 		Ratio     *float64 `json:"ratio"`
 		Low       *float64 `json:"low"`
 		High      *float64 `json:"high"`
 		HalfWidth *float64 `json:"half_width"`
-		Verdict   string   `json:"verdict,omitempty"`
+		// Confidence of the interval and its half-width: 0.9 of two one-sided tests.
+		Confidence float64 `json:"confidence"`
+		Verdict    string  `json:"verdict,omitempty"`
 	}
 	var lines []line
-	add := func(what string, e experiment.Estimate, low, high float64, verdict string) {
-		width := e.HalfWidth()
+	add := func(what string, e experiment.Estimate, confidence float64, verdict experiment.Verdict) {
+		low, high := e.Interval(confidence)
+		width, shown := e.HalfWidthAt(confidence), string(verdict)
+		if shown != "" && !p.Finished && !p.OverBudget {
+			shown += " so far"
+		}
 		t.add(text(what), ratio(e.Ratio(), e.Blocks > 0), ratio(low, e.Blocks > 1), ratio(high, e.Blocks > 1),
-			share(width), text(verdict))
-		lines = append(lines, line{what, known(e.Ratio()), known(low), known(high), known(width), verdict})
+			share(width), share(confidence), text(shown))
+		lines = append(lines, line{what, known(e.Ratio()), known(low), known(high), known(width), confidence, string(verdict)})
 	}
 	for _, e := range p.Effects {
-		low, high := e.Interval(experiment.Confidence)
-		add(e.Factor+"="+e.Level, e.Estimate, low, high, "")
+		add(e.Factor+"="+e.Level, e.Estimate, experiment.Confidence, "")
 	}
 	if p.Null != nil {
-		low, high := p.Null.Interval(experiment.Confidence)
-		add("null arm", *p.Null, low, high, "")
+		add("null arm", *p.Null, experiment.Confidence, "")
 	}
 	for _, j := range p.Judged {
-		add("target: "+j.Target.String(), j.Estimate, j.Low, j.High, string(j.Verdict))
+		add("target: "+j.Target.String(), j.Estimate, j.Confidence, j.Verdict)
 	}
 	differences, changes := experiment.EnvironmentFindings(folder)
 	value := struct {
@@ -140,7 +148,7 @@ func (a *app) showExperiment(s *experiment.Spec, folder string, p experiment.Sta
 		if s.IsQuick() {
 			f.add("quick", "a proof that the experiment works; no figures")
 		}
-		f.add("blocks", fmt.Sprintf("%d of %d (%s)", p.Blocks, p.Decision.Blocks, p.Decision.Stage))
+		f.add("blocks", fmt.Sprintf("%d of %d (%s)", p.Blocks, p.Decision.Blocks, p.StageText()))
 		f.add("runs", fmt.Sprintf("%d, of which %d invalid, %d repeated after an interruption", p.Runs, p.Invalid, p.Abandoned))
 		f.add("time", quantity.FormatDuration(p.Spent.Round(100*time.Millisecond)))
 		if p.Left > 0 {

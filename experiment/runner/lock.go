@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,12 +45,12 @@ func lock(ctx context.Context, path, name string, wait bool, say func(string, ..
 		who := strings.TrimSpace(string(holder))
 		if !errors.Is(err, syscall.EWOULDBLOCK) || !wait {
 			if errors.Is(err, syscall.EWOULDBLOCK) {
-				err = fmt.Errorf("%w: %s", ErrBusy, who)
+				err = fmt.Errorf("%w: %s", ErrBusy, cmp.Or(who, "it has just begun"))
 			}
 			return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), file.Close())
 		}
 		if !said {
-			say("waiting for another experiment on this machine: %s", who)
+			say("waiting for another experiment on this machine: %s", cmp.Or(who, "it has just begun"))
 		}
 		if err := pause(ctx, 200*time.Millisecond); err != nil {
 			return nil, errors.Join(err, file.Close())

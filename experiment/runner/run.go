@@ -202,7 +202,7 @@ func (m *measurement) judge() error {
 			return fmt.Errorf("treatment %s=%s: %w", a.Factor, a.Level, err)
 		}
 		if !holds {
-			return invalid{fmt.Errorf("treatment %s=%s: expected %s", a.Factor, a.Level, a.Expect)}
+			return invalid{fmt.Errorf("treatment %s=%s: expected %s%s", a.Factor, a.Level, a.Expect, a.Expect.Condition.Seen(names))}
 		}
 	}
 	if m.spec.Invalid == nil {
@@ -210,10 +210,10 @@ func (m *measurement) judge() error {
 	}
 	is, err := m.spec.Invalid.Holds(names)
 	if err != nil {
-		return err
+		return fmt.Errorf("decide whether the run is invalid: %w", err)
 	}
 	if is {
-		return invalid{errors.New(m.spec.Invalid.String())}
+		return invalid{errors.New(m.spec.Invalid.String() + m.spec.Invalid.Seen(names))}
 	}
 	return nil
 }

@@ -71,7 +71,10 @@ func (m *measurement) change(ctx context.Context, p place, a experiment.Applied)
 		}
 		m.applied = append(m.applied, undoing(func() (map[string]any, error) {
 			defer forget()
-			return nil, m.finish(context.Background(), p, undo, readyTimeout)
+			if err := m.finish(context.Background(), p, undo, readyTimeout); err != nil {
+				return nil, fmt.Errorf("undo treatment %s=%s: stop: %w; what it left behind would disturb further runs", a.Factor, a.Level, err)
+			}
+			return nil, nil
 		}))
 	}
 	if start == "" {
