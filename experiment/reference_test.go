@@ -68,7 +68,7 @@ var inside = map[string]string{
 func referenceTable(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder
-	b.WriteString("Unknown keys are errors. Durations are written as 200ms or 1h30m, shares as 2% or 0.02.\n\n| key | default | meaning |\n|---|---|---|\n")
+	b.WriteString("Unknown keys are errors. Durations are written as 200ms, 1h30m or 7d, shares as 2% or 0.02. `attempts: 0` and\n`timeout: 0s` mean the default, `budget: 0s` no budget; a `most` below 12 needs a `pilot` that is no larger.\n\n| key | default | meaning |\n|---|---|---|\n")
 	writeKeys(t, &b, reflect.TypeFor[Spec](), "", reflect.ValueOf(*defaults(t)))
 	return b.String()
 }

@@ -26,8 +26,8 @@ type Spec struct {
 	quick bool
 	// Hosts are machines that commands run on, by name. Hosts of the lab need no entry.
 	Hosts map[string]Host `yaml:"hosts" json:"hosts,omitempty"`
-	// Seed makes the order of runs repeatable: that of a block follows from the seed and
-	// the block's number.
+	// Seed, by default 0, makes the order of runs repeatable: that of a block follows from the
+	// seed and the block's number.
 	Seed uint64 `yaml:"seed" json:"seed"`
 	// Factors are what the experiment varies, in order. Each has a list of levels, or a
 	// map from levels to parameters. The first level is the base.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 
 	"pillion.dev/api"
 	"pillion.dev/experiment"
@@ -184,7 +185,16 @@ func (f runFlags) carryOut(ctx context.Context, a *app, file experimentFile, res
 		return err
 	}
 	rows, _, readErr := experiment.ReadJournal(folder)
+	if errors.Is(err, runner.ErrReport) && readErr == nil {
+		if p := experiment.Progress(s, rows); p.Finished || p.OverBudget { // the results are complete
+			return errors.Join(a.showExperiment(s, folder, p), err)
+		}
+	}
 	if err != nil || readErr != nil {
+		none := !slices.ContainsFunc(rows, func(row experiment.Row) bool { return row.Valid })
+		if none && resume == before && readErr == nil && ctx.Err() == nil && !correctable(err) {
+			a.note("no run in %s counts; if the file has to be corrected, remove that folder and begin again with: %s", folder, file.again("run", quick))
+		}
 		if ctx.Err() != nil || resume == before && readErr == nil && !correctable(err) {
 			a.note("%s are in %s; continue with: %s", quantity.Count(len(rows), "run"), folder, file.again("resume", false))
 		}
@@ -320,6 +330,9 @@ Examples:
   pillion experiment report overhead.yaml --publish noc.example`
 }
 
+// errNoPython is a Python that is not there.
+var errNoPython = errors.New("it cannot be started")
+
 // errPython is a Python without the package.
 var errPython = errors.New("the Python package pillion[analysis] is missing")
 
@@ -331,7 +344,11 @@ func (c *experimentReportCmd) Run(ctx context.Context, a *app) error {
 	}
 	file := cmp.Or(c.To, filepath.Join(folder, "report.html"))
 	probe := exec.CommandContext(ctx, c.Python, "-c", "import pillion.report")
-	if said, err := probe.CombinedOutput(); err != nil {
+	said, err := probe.CombinedOutput()
+	if failed := (&exec.ExitError{}); err != nil && !errors.As(err, &failed) {
+		return fmt.Errorf("write report with %s: %w: %w", c.Python, errNoPython, err)
+	}
+	if err != nil {
 		return fmt.Errorf("write report with %s: %w: %s", c.Python, errPython, lastLine(cmp.Or(string(said), err.Error())))
 	}
 	arguments := []string{"-m", "pillion.report", folder, "-o", file}
@@ -345,6 +362,9 @@ func (c *experimentReportCmd) Run(ctx context.Context, a *app) error {
 	report.Stdout, report.Stderr = io.Discard, a.err
 	if err := report.Run(); err != nil {
 		return fmt.Errorf("write report with %s: %w", c.Python, err)
+	}
+	if c.Publish != "" {
+		return a.done("report written to %s, and published on the page of %s", file, c.Publish)
 	}
 	return a.done("report written to %s", file)
 }

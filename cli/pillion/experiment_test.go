@@ -87,6 +87,15 @@ func TestInterruptedExperiment(t *testing.T) {
 	p.expect(0, "finished", "resume", "demo.yaml", "--lock", "lock")
 }
 
+// TestExperimentWithoutAValidRun: a file that has to be corrected is a new design.
+func TestExperimentWithoutAValidRun(t *testing.T) {
+	p := newProgram(t, nil)
+	p.write("demo.yaml", strings.Replace(experimentText, "command: '", "attempts: 1\n  command: 'exit 3; ", 1), 0o644)
+	p.expect(1, "no run in demo-results counts; if the file has to be corrected, remove that folder and begin again with: pillion experiment run demo.yaml\n",
+		"run", "demo.yaml", "--lock", "lock")
+	p.expect(0, "unfinished: 0 of 4 blocks; the last run was invalid: the load failed", "status", "demo.yaml")
+}
+
 func TestExperimentMistakes(t *testing.T) {
 	p := newProgram(t, nil)
 	p.write("bad.yaml", strings.NewReplacer("exclude: [", "exclude: [\"mode=c\", ", "rate: rate", "rate: x").Replace(experimentText), 0o644)
@@ -103,9 +112,11 @@ func TestExperimentReportWithoutPython(t *testing.T) {
 	p.write("demo.yaml", experimentText, 0o644)
 	p.expect(2, "no results", "report", "demo.yaml")
 	p.expect(0, "finished", "run", "demo.yaml", "--lock", "lock")
-	p.expect(1, "run pip install './python[analysis]' in a virtual environment, and name its Python", "report", "demo.yaml", "--python", "./absent-python")
+	p.write("packageless-python", "#!/bin/sh\nexit 1\n", 0o755)
+	p.expect(1, "run pip install './python[analysis]' in a virtual environment, and name its Python", "report", "demo.yaml", "--python", "./packageless-python")
+	p.expect(1, "hint: name a Python with --python or PILLION_PYTHON", "report", "demo.yaml", "--python", "./absent-python")
 	p.write("python", "#!/bin/sh\n[ \"$1\" = -c ] && exit 0\nshift 3\nprintf '%s\\n' \"$@\" > arguments\n", 0o755)
-	p.expect(0, "report written to", "report", "demo-results", "--python", "./python", "--paper", "li-2015", "-f", "out.html", "--publish", "noc:3003")
+	p.expect(0, "out.html, and published on the page of noc:3003", "report", "demo-results", "--python", "./python", "--paper", "li-2015", "-f", "out.html", "--publish", "noc:3003")
 	if text, err := os.ReadFile(filepath.Join(p.home, "arguments")); err != nil || !strings.HasSuffix(string(text), "out.html\n--paper\nli-2015\n--publish\nnoc:3003\n") {
 		t.Errorf("arguments are %q, %v", text, err)
 	}

@@ -49,6 +49,7 @@ var hints = []command.Hint{
 	command.Failure(command.Is(runner.ErrInvalid), "correct the load or the condition of invalid runs; the reasons are in journal.jsonl of the results"),
 	command.Failure(command.Is(runner.ErrLoad), "end what keeps the machine busy, or raise load_below or wait under environment.require"),
 	command.Failure(command.Is(runner.ErrBudget), "raise budget under stop"),
+	command.Failure(command.Is(errNoPython), "name a Python with --python or PILLION_PYTHON"),
 	command.Failure(command.Is(errPython), "in the source tree, run pip install './python[analysis]' in a virtual environment, and name its Python with --python"),
 	command.Correctable(command.Is(errRefused), "correct the fields listed above"),
 	command.Failure(isA[x509.UnknownAuthorityError], "run pillion login SERVER to confirm and save the authority's fingerprint, or use --ca or --ca-fingerprint"),

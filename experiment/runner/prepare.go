@@ -31,6 +31,7 @@ func (r *runner) prepare(ctx context.Context) error {
 	}
 	var err error
 	r.stream, err = openStream(r.Options)
+	r.warnOfCollector()
 	return err
 }
 

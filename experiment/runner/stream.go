@@ -22,10 +22,29 @@ import (
 
 const (
 	collectorPort = "3003"
-	closeTimeout  = 10 * time.Second
+	dialTimeout   = 3 * time.Second
 	// reportedFile says how many rows of the journal a collector has stored.
 	reportedFile = "reported"
 )
+
+// closeTimeout is how long the last rows may take; tests wait for less.
+var closeTimeout = 10 * time.Second
+
+// ErrReport: rows have not reached the collector; the results are complete nevertheless.
+var ErrReport = errors.New("the collector lacks rows")
+
+// warnOfCollector says at the start if the collector cannot be reached; rows wait for it.
+func (r *runner) warnOfCollector() {
+	if r.stream == nil {
+		return
+	}
+	connection, err := net.DialTimeout("tcp", r.stream.Collector, dialTimeout)
+	if err != nil {
+		r.say("the collector cannot be reached yet: %v; rows wait for it", err)
+		return
+	}
+	_ = connection.Close() // it was only a question
+}
 
 // stream reports rows to the OMSP listener of a server, whose streams they become. Rows are
 // reported when their block is complete or will not be, so that each is reported as it
@@ -261,7 +280,7 @@ func (s *stream) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	if err := s.client.Close(ctx); err != nil {
-		return fmt.Errorf("report rows: %w; they are in the journal, and resume reports them again", err)
+		return fmt.Errorf("report rows to %s: %w: %w; they are in the journal, and resume reports them again", s.Collector, ErrReport, err)
 	}
 	return s.mark()
 }
