@@ -230,7 +230,7 @@ stop: {blocks: 3}
 	flags := []string{path, "--results", filepath.Join(folder, "r"), "--collector", "localhost", "--lock", filepath.Join(folder, "lock")}
 	said := b.pillion(append([]string{"experiment", "run"}, flags...)...)
 	b.reaches(9, "SELECT count(*) FROM oml_rows_experiment_runs WHERE experiment = 'rows' AND kept AND length(hash) = 64")
-	b.reaches(3, "SELECT count(*) FROM oml_rows_experiment_runs WHERE NOT valid AND why = 'ok == 1 && rate == 7'")
+	b.reaches(3, "SELECT count(*) FROM oml_rows_experiment_runs WHERE NOT valid AND why = 'ok == 1 && rate == 7 (ok is 1, rate is 7)'")
 	b.reaches(3*7, "SELECT sum(measure_rate) FROM oml_rows_experiment_runs WHERE NOT valid")
 	b.reaches(9, "SELECT count(*) FROM oml_rows_experiment_intervals WHERE field = 't' AND value = 1")
 	b.pillion(append([]string{"experiment", "resume"}, flags...)...)
