@@ -189,6 +189,8 @@ func (s *service) changed(connected bool, reason error) {
 		return
 	}
 	s.log.Info("connected", "server", s.identity.Server(), "agent", s.identity.Name())
+	s.spool.Retry()
+	s.applications.spool.Retry()
 	select {
 	case s.ask <- struct{}{}:
 	default:

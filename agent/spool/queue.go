@@ -171,6 +171,20 @@ func (s *Spool) postpone(e *entry, reason error) {
 	s.giveBack(e)
 }
 
+// Retry sends again at once what the server did not support. To be called when a server has
+// connected, which may be a later version.
+func (s *Spool) Retry() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.lines {
+		if !l.after.IsZero() {
+			l.after = time.Now()
+		}
+	}
+	s.taken = 0
+	s.stir()
+}
+
 // land takes a batch out of the window.
 func (s *Spool) land(e *entry) {
 	if e.state != flying {

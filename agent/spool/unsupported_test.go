@@ -64,6 +64,34 @@ func TestUnsupportedBatchesAreKept(t *testing.T) {
 	}
 }
 
+// TestRetry: what a server did not support is sent again when one has connected, not only a
+// minute later.
+func TestRetry(t *testing.T) {
+	v := newServer()
+	var updated atomic.Bool
+	refused := make(chan struct{}, 1)
+	v.fail = func(measure.Envelope) (before, after error) {
+		if updated.Load() {
+			return nil, nil
+		}
+		defer func() { refused <- struct{}{} }()
+		return bus.ErrUnsupported, nil
+	}
+	s := openAt(t, t.TempDir(), Options{unsupportedRetry: time.Hour})
+	run(t, s, v.send)
+	s.Retry() // of nothing
+	put(t, s, "new", 1, 10)
+	<-refused
+	until(t, func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.flying == 0
+	})
+	updated.Store(true)
+	s.Retry()
+	drain(t, s)
+}
+
 // TestSpoolOfALaterVersionIsRefused: and not deleted as damaged.
 func TestSpoolOfALaterVersionIsRefused(t *testing.T) {
 	dir := t.TempDir()
