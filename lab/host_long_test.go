@@ -1,3 +1,5 @@
+//go:build long
+
 package lab_test
 
 import (
@@ -150,9 +152,9 @@ func (o *outside) killed(what string, ready func() bool) {
 
 const pings = `ping -q -c 40 -i 0.005 ADDRESS | awk -F'[ /=]+' '/received/ {{r=$4}} /^rtt/ {print "{\"received\": " r ", \"rtt_ms\": " $7 "}"}'`
 
-// TestExperimentThroughSSH: a real sshd, sessions by hand with one end behind it, and a load
+// TestLongExperimentThroughSSH: a real sshd, sessions by hand with one end behind it, and a load
 // there that ends when the runner is killed.
-func TestExperimentThroughSSH(t *testing.T) {
+func TestLongExperimentThroughSSH(t *testing.T) {
 	t.Parallel()
 	b := up(t, "hosts: {near: {}, far: {}}\nlinks: [{ends: [near, far]}]\n")
 	o := &outside{bed: b, t: t, from: "near", folder: t.TempDir()}
@@ -210,9 +212,9 @@ stop: {blocks: 2}
 	}
 }
 
-// TestExperimentThroughAgents: hosts with agents of a server, which no lab of the experiment
+// TestLongExperimentThroughAgents: hosts with agents of a server, which no lab of the experiment
 // knows, the load through ssh. What a killed runner left there is undone by resume.
-func TestExperimentThroughAgents(t *testing.T) {
+func TestLongExperimentThroughAgents(t *testing.T) {
 	t.Parallel()
 	b := service(t, "hosts: {a: {}, b: {}, noc: {}}\nlinks: [{ends: [a, b]}, {ends: [noc, a]}, {ends: [noc, b]}]\nservice: {server: noc, agents: [a, b]}\n")
 	o := &outside{bed: b.bed, t: t, from: "noc", folder: t.TempDir(), flags: []string{"--token-file", filepath.Join(b.path("server"), "operator.token")}}
@@ -271,8 +273,8 @@ stop: {blocks: 1}
 	}
 }
 
-// TestKilledExperimentInALab: resume replaces the lab that a killed runner left, and removes it.
-func TestKilledExperimentInALab(t *testing.T) {
+// TestLongKilledExperimentInALab: resume replaces the lab that a killed runner left, and removes it.
+func TestLongKilledExperimentInALab(t *testing.T) {
 	t.Parallel()
 	x := newTrial(t, "hosts: {a: {}, b: {run: ['sleep 10000']}}\nlinks: [{ends: [a, b]}]\n", "")
 	gate := filepath.Join(x.folder, "again")
