@@ -200,6 +200,7 @@ func (p *Point) put(text []byte) error {
 	}
 	p.reportDropped()
 	c.add(entry{p.schema.Index, p.seq, text})
+	c.releaseStored() // of an earlier run's session: nothing will acknowledge them once more
 	return nil
 }
 

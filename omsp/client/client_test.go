@@ -242,6 +242,34 @@ func TestSessionOfAnEarlierRun(t *testing.T) {
 	}
 }
 
+// TestInjectedAgain: tuples that the collector had stored before are done with, although it
+// acknowledges them only once, at the beginning of the connection.
+func TestInjectedAgain(t *testing.T) {
+	address, stop := serve(t, newShelf(), "localhost:0", "")
+	defer stop()
+	session, err := NewSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for run := range 2 {
+		client, p := begin(t, Options{Address: address, Session: session, Complete: true})
+		for end := time.Now().Add(10 * time.Second); run > 0; time.Sleep(time.Millisecond) {
+			if _, stored := p.Progress(); stored == 4 {
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatal("the collector does not say what it has")
+			}
+		}
+		for n := int64(1); n <= 4; n++ {
+			if err := inject(p, n); err != nil {
+				t.Fatal(err)
+			}
+		}
+		closed(t, client)
+	}
+}
+
 // TestComplete: requests for fewer samples are not for everybody.
 func TestComplete(t *testing.T) {
 	c, _ := begin(t, Options{Address: "localhost:1", Complete: true})

@@ -132,6 +132,11 @@ func (c *Client) acknowledge(index int, seq int64) {
 	}
 	c.stored[index] = max(seq, c.stored[index])
 	c.moved = true
+	c.releaseStored()
+}
+
+// releaseStored removes the oldest tuples as far as they are stored. The caller holds the lock.
+func (c *Client) releaseStored() {
 	n := 0
 	for n < len(c.queue) && c.queue[n].seq <= c.stored[c.queue[n].index] {
 		n++

@@ -84,11 +84,20 @@ func (c *Collector) begin(conn net.Conn, token string, slots chan struct{}) {
 	}
 	select {
 	case slots <- struct{}{}:
-		c.serving.Go(func() {
-			defer c.leaveSource(source)
-			defer func() { <-slots }()
-			c.serve(conn, token, source)
-		})
+		leave := func() { <-slots; c.leaveSource(source) }
+		c.mu.Lock() // Close waits only for what began before it
+		open := c.ctx.Err() == nil
+		if open {
+			c.serving.Go(func() {
+				defer leave()
+				c.serve(conn, token, source)
+			})
+		}
+		c.mu.Unlock()
+		if !open {
+			leave()
+			conn.Close()
+		}
 	default:
 		c.leaveSource(source)
 		if c.refused.Add(1) == 1 {
