@@ -43,7 +43,8 @@ type Options struct {
 	Pause time.Duration
 	// Session is that of an earlier run of the application, from NewSession, which injects
 	// the same tuples again, in the same order: a Pillion collector stores only those that
-	// it does not have. By default each client has a session of its own.
+	// it does not have. All points are to be made before the first tuple. By default each
+	// client has a session of its own.
 	Session string
 	// Complete keeps samples from being left out or aggregated when the collector requests
 	// fewer: it can only request a lower rate.
@@ -63,6 +64,7 @@ type Client struct {
 	session string
 	ctx     context.Context
 	cancel  context.CancelFunc
+	began   sync.Once
 	ended   sync.WaitGroup
 
 	mu      sync.Mutex
@@ -97,7 +99,8 @@ func New(o Options) (*Client, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	if o.Session == "" {
+	repeated := o.Session != ""
+	if !repeated {
 		var err error
 		if o.Session, err = NewSession(); err != nil {
 			return nil, err
@@ -108,9 +111,16 @@ func New(o Options) (*Client, error) {
 		changed: make(chan struct{}), stored: map[int]int64{}, thin: 1,
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
-	c.ended.Go(c.run)
+	if !repeated {
+		c.begin()
+	}
 	return c, nil
 }
+
+// begin starts to connect, once. In a session of an earlier run it is put off until the first
+// tuple: a point that is declared in the header is known to the collector, but one declared
+// later is a tuple, which counts as stored before.
+func (c *Client) begin() { c.began.Do(func() { c.ended.Go(c.run) }) }
 
 // NewSession draws the name of a session.
 func NewSession() (string, error) {
@@ -200,6 +210,7 @@ func (p *Point) put(text []byte) error {
 	}
 	p.reportDropped()
 	c.add(entry{p.schema.Index, p.seq, text})
+	c.begin()
 	c.releaseStored() // of an earlier run's session: nothing will acknowledge them once more
 	return nil
 }
@@ -285,6 +296,7 @@ func (c *Client) Waiting() int {
 // Close waits until the queue is empty or the context ends, then disconnects. It reports
 // the last dropped tuples, and returns how many are lost as an error.
 func (c *Client) Close(ctx context.Context) error {
+	c.begin()
 	c.mu.Lock()
 	c.closing = true
 	for _, p := range slices.Clone(c.points) {

@@ -253,6 +253,11 @@ func TestInjectedAgain(t *testing.T) {
 	}
 	for run := range 2 {
 		client, p := begin(t, Options{Address: address, Session: session, Complete: true})
+		for n := int64(1); n <= 2; n++ {
+			if err := inject(p, n); err != nil {
+				t.Fatal(err)
+			}
+		}
 		for end := time.Now().Add(10 * time.Second); run > 0; time.Sleep(time.Millisecond) {
 			if _, stored := p.Progress(); stored == 4 {
 				break
@@ -261,7 +266,7 @@ func TestInjectedAgain(t *testing.T) {
 				t.Fatal("the collector does not say what it has")
 			}
 		}
-		for n := int64(1); n <= 4; n++ {
+		for n := int64(3); n <= 4; n++ {
 			if err := inject(p, n); err != nil {
 				t.Fatal(err)
 			}
