@@ -23,6 +23,7 @@ PYTHON ?= /usr/local/lib/pillion/python/bin/python
 SECONDS ?= 15
 FUZZTIME ?= 60s
 TESTTIME ?= 20m
+LONGTIME ?= 40m
 TIMES ?= 5
 REV ?= HEAD
 EXPERIMENT ?= overhead
@@ -113,8 +114,8 @@ test-long: install-test build ## run the long tests, which take minutes or requi
 .PHONY: test-long-go
 test-long-go: ## run the long Go tests
 	status=0; \
-	go test -count=1 -p=2 -timeout=$(TESTTIME) -tags=long -run='^TestLong' $(BUSYPACKAGES) || status=1; \
-	go test -count=1 -p=1 -timeout=$(TESTTIME) -tags=long -run='^TestLong' $(filter-out $(BUSYPACKAGES),$(LONGPACKAGES)) || status=1; \
+	go test -count=1 -p=2 -timeout=$(LONGTIME) -tags=long -run='^TestLong' $(BUSYPACKAGES) || status=1; \
+	go test -count=1 -p=1 -timeout=$(LONGTIME) -tags=long -run='^TestLong' $(filter-out $(BUSYPACKAGES),$(LONGPACKAGES)) || status=1; \
 	exit $$status
 
 .PHONY: test-long-page

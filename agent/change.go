@@ -15,6 +15,9 @@ import (
 	"pillion.dev/agent/runner"
 	"pillion.dev/probe/hook"
 	"pillion.dev/probe/source"
+	"pillion.dev/session"
+	"pillion.dev/wire"
+	"pillion.dev/wire/fivetuple"
 )
 
 // ErrNotRunning marks a request to a source that is not running.
@@ -23,18 +26,61 @@ var ErrNotRunning = errors.New("none is running")
 // changeTimeout bounds one request.
 const changeTimeout = 5 * time.Second
 
-// sampler is what a running source offers to other processes, by net/rpc.
-type sampler struct {
+// Change is what a running source is to do differently. What is not set stays as it is.
+type Change struct {
+	// Filters replace those of the source, those of its destinations included; an empty text
+	// matches every packet.
+	Filters []string
+	// Modules and Encoding are lists of names, separated by commas.
+	Modules, Encoding string
+	// Sampled: Sampling replaces that of the source.
+	Sampled  bool
+	Sampling source.Sampling
+}
+
+// apply changes the settings.
+func (c Change) apply(settings *source.Settings) (err error) {
+	if c.Sampled {
+		settings.Sampling = c.Sampling
+	}
+	if c.Modules != "" {
+		if settings.Modules, settings.Extra, err = session.ParseModules(c.Modules); err != nil {
+			return err
+		}
+	}
+	if c.Encoding != "" {
+		if settings.Encodings, err = wire.ParseEncodings(c.Encoding); err != nil {
+			return err
+		}
+	}
+	if len(c.Filters) == 0 {
+		return nil
+	}
+	settings.Rules = nil
+	for _, text := range c.Filters {
+		var filter fivetuple.Filter
+		if text != "" {
+			if filter, err = fivetuple.ParseFilter(text); err != nil {
+				return err
+			}
+		}
+		settings.Rules = append(settings.Rules, filter)
+	}
+	return nil
+}
+
+// changer is what a running source offers to other processes, by net/rpc.
+type changer struct {
 	probe   *runner.Source
 	refused error
 }
 
-// Sample changes the sampling.
-func (s *sampler) Sample(sampling source.Sampling, _ *struct{}) error {
-	if s.refused != nil {
-		return s.refused
+// Change changes what is marked and how.
+func (c *changer) Change(change Change, _ *struct{}) error {
+	if c.refused != nil {
+		return c.refused
 	}
-	return s.probe.Sample(sampling)
+	return c.probe.Change(change.apply)
 }
 
 // serveChanges serves requests, one at a time, until the context ends.
@@ -48,7 +94,7 @@ func serveChanges(ctx context.Context, probe *runner.Source) {
 		}
 		refused := errors.Join(connection.SetDeadline(time.Now().Add(changeTimeout)), checkUser(connection))
 		server := rpc.NewServer()
-		if err := server.RegisterName(roleSource, &sampler{probe, refused}); err != nil {
+		if err := server.RegisterName(roleSource, &changer{probe, refused}); err != nil {
 			panic(err) // the method's signature is wrong
 		}
 		server.ServeConn(connection)
@@ -75,8 +121,8 @@ func checkUser(connection *net.UnixConn) error {
 	return nil
 }
 
-// ChangeSampling changes the sampling of the source that runs on the device.
-func ChangeSampling(device string, sampling source.Sampling) error {
+// ChangeSource changes the source that runs on the device. No packet sees half of a change.
+func ChangeSource(device string, change Change) error {
 	d, err := hook.Find(device)
 	if err != nil {
 		return err
@@ -97,8 +143,8 @@ func ChangeSampling(device string, sampling source.Sampling) error {
 	}
 	client := rpc.NewClient(connection)
 	defer client.Close()
-	if err := client.Call(roleSource+".Sample", sampling, &struct{}{}); err != nil {
-		return fmt.Errorf("change sampling: %w", err)
+	if err := client.Call(roleSource+".Change", change, &struct{}{}); err != nil {
+		return fmt.Errorf("change source of device %q: %w", device, err)
 	}
 	return nil
 }

@@ -45,5 +45,13 @@ func RunDestination(ctx context.Context, options DestinationOptions, out io.Writ
 	if failed != nil {
 		return errors.Join(err, failed)
 	}
-	return errors.Join(err, v.destinationSummary(tally))
+	var traces *destination.TraceTally
+	if options.Traces {
+		counted, failed := probe.TraceTally()
+		if failed != nil {
+			return errors.Join(err, failed)
+		}
+		traces = &counted
+	}
+	return errors.Join(err, v.destinationSummary(tally, traces))
 }

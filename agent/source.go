@@ -29,7 +29,7 @@ type SourceOptions struct {
 // RunSource marks packets until the context ends, then prints the counters.
 func RunSource(ctx context.Context, options SourceOptions, out io.Writer) error {
 	v := deviceView{view.View{Out: out, JSON: options.JSON}}
-	options.Path = v.path
+	options.Path, options.Blocks = v.path, v.blocks
 	probe, err := runner.OpenSource(options.LocalSource)
 	if err != nil {
 		return err
@@ -41,8 +41,11 @@ func RunSource(ctx context.Context, options SourceOptions, out io.Writer) error 
 	}
 	err = errors.Join(probe.Run(ctx, options.Interval, func() error {
 		tally, err := probe.Tally()
-		return errors.Join(err, v.source(tally))
+		rounds, failed := probe.Rounds()
+		return errors.Join(err, failed, v.source(tally), v.rounds(rounds))
 	}), probe.Stop())
+	rounds, failed := probe.Rounds()
+	err = errors.Join(err, failed, v.rounds(rounds))
 	tally, failed := probe.Tally()
 	if failed != nil {
 		return errors.Join(err, failed)

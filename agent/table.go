@@ -29,6 +29,7 @@ func (v deviceView) table(interval runner.LocalRows) error {
 	fmt.Fprintf(&b, "%s  %d flows  measured %d, unmarked %d, rejected %d packets  clock ±%s%s\n",
 		interval.Time.Format(time.TimeOnly), tally.Flows, tally.Packets, tally.Unmarked, tally.Rejected,
 		quantity.FormatNanos(int64(state.MaxError)), unsynchronised(state))
+	b.WriteString(mismatchText(tally))
 	fmt.Fprintf(&b, tableHead, "flow", "proto", "packets", "lost", "dup", "reord",
 		"delay p50", "p90", "p99", "ipdv p90")
 	for _, row := range rows[:min(len(rows), tableRows)] {
@@ -36,6 +37,7 @@ func (v deviceView) table(interval runner.LocalRows) error {
 			fmt.Sprint(row.Packets), fmt.Sprint(row.Lost), checked(row.Duplicated, row.Counts),
 			checked(row.Reordered, row.Counts), quantity.FormatNanos(row.Delay.P50), quantity.FormatNanos(row.Delay.P90),
 			quantity.FormatNanos(row.Delay.P99), quantity.FormatNanos(row.Variation.P90))
+		b.WriteString(moduleText(row.States()))
 	}
 	if len(rows) > tableRows {
 		fmt.Fprintf(&b, "... and %d more flows\n", len(rows)-tableRows)
@@ -43,6 +45,7 @@ func (v deviceView) table(interval runner.LocalRows) error {
 	if len(rows) == 0 {
 		b.WriteString("no marked packets in this interval\n")
 	}
+	b.WriteString(hopText(interval.Hops))
 	return v.Print(nil, "%s", b.String())
 }
 

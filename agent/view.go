@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -44,6 +45,57 @@ func (v deviceView) source(t source.Tally) error {
 	}
 	return v.Print(nil, "%s  seen %d  matched %d  marked %d%s packets%s\n",
 		time.Now().Format(time.TimeOnly), t.Seen, t.Matched, t.Marked, countedText("  ", t), skippedText(t.Skipped))
+}
+
+// spanLine is the minimum, mean and maximum of durations.
+type spanLine struct {
+	Min  time.Duration `json:"min"`
+	Mean time.Duration `json:"mean"`
+	Max  time.Duration `json:"max"`
+}
+
+func newSpanLine(s source.Span, count uint64) spanLine { return spanLine{s.Min, s.Mean(count), s.Max} }
+
+func (s spanLine) String() string {
+	return fmt.Sprintf("%s/%s/%s", quantity.FormatNanos(int64(s.Min)), quantity.FormatNanos(int64(s.Mean)), quantity.FormatNanos(int64(s.Max)))
+}
+
+// roundLine is the round trips of one flow in one interval.
+type roundLine struct {
+	Time     time.Time `json:"time"`
+	Src      string    `json:"src"`
+	Dst      string    `json:"dst"`
+	Protocol string    `json:"proto"`
+	Sport    uint16    `json:"sport"`
+	Dport    uint16    `json:"dport"`
+	Count    uint64    `json:"count"`
+	// Refused are answers that cannot be true.
+	Refused     uint64        `json:"refused"`
+	Round       spanLine      `json:"rtt_ns"`
+	Host        spanLine      `json:"host_ns"`
+	Network     spanLine      `json:"network_ns"`
+	Uncertainty time.Duration `json:"uncertainty_ns"`
+}
+
+// rounds prints the round trips of an interval.
+func (v deviceView) rounds(rounds []source.Round) error {
+	now := time.Now()
+	slices.SortFunc(rounds, func(a, b source.Round) int { return cmp.Compare(b.Count, a.Count) })
+	for _, r := range rounds {
+		line := roundLine{
+			Time: now.UTC(), Src: addressText(r.Key.Src), Dst: addressText(r.Key.Dst),
+			Protocol: fivetuple.ProtocolName(r.Key.Protocol), Sport: r.Key.Sport, Dport: r.Key.Dport, Count: r.Count, Refused: r.Strange,
+			Round: newSpanLine(r.Round, r.Count), Host: newSpanLine(r.Host, r.Count), Network: newSpanLine(r.Network, r.Count), Uncertainty: r.Uncertainty,
+		}
+		err := v.Print(struct {
+			Round roundLine `json:"round_trip"`
+		}{line}, "%s  %s:%d > %s:%d %s  round trips %d  min/mean/max %v = network %v + host %v\n",
+			now.Format(time.TimeOnly), line.Src, line.Sport, line.Dst, line.Dport, line.Protocol, line.Count, line.Round, line.Network, line.Host)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // countedText is empty unless marks are sparse.
@@ -135,6 +187,8 @@ type rowLine struct {
 	Variation destination.Summary `json:"ipdv_ns"`
 	// ClockError bounds the error of this host's clock alone.
 	ClockError int64 `json:"clock_error_ns"`
+	// Modules are the figures of modules with options of their own, by module and column.
+	Modules map[string]map[string]any `json:"modules,omitempty"`
 }
 
 func (v deviceView) readyDestination(device hook.Device, peers []netip.Prefix) error {
@@ -157,18 +211,21 @@ func (v deviceView) rows(interval runner.LocalRows) error {
 	if !v.JSON {
 		return v.table(interval)
 	}
+	if err := v.blocks(interval.Blocks); err != nil {
+		return err
+	}
 	for _, row := range interval.Rows {
 		err := v.Print(rowLine{
 			Time: interval.Time.UTC(), Src: addressText(row.Key.Src), Dst: addressText(row.Key.Dst),
 			Protocol: fivetuple.ProtocolName(row.Key.Protocol), Sport: row.Key.Sport, Dport: row.Key.Dport,
 			Counts: row.Counts, Delay: row.Delay, Variation: row.Variation,
-			ClockError: int64(interval.Clock.MaxError),
+			ClockError: int64(interval.Clock.MaxError), Modules: moduleFigures(row.States()),
 		}, "")
 		if err != nil {
 			return err
 		}
 	}
-	return nil
+	return v.hops(interval)
 }
 
 // checked is a count of packets that are recognised by their sequence numbers: unknown
@@ -180,12 +237,28 @@ func checked(n uint64, of destination.Counts) string {
 	return strconv.FormatUint(n, 10)
 }
 
-func (v deviceView) destinationSummary(t destination.Tally) error {
-	return v.Summary(t,
+// mismatchText says which sources number other flows than those of this destination, a line each.
+func mismatchText(t destination.Tally) string {
+	var b strings.Builder
+	for _, m := range t.Mismatches {
+		fmt.Fprintf(&b, "Warning: %v\n", m)
+	}
+	return b.String()
+}
+
+// destinationSummary is the last line of JSON.
+type destinationSummary struct {
+	destination.Tally
+	Traces *destination.TraceTally `json:"traces,omitempty"`
+}
+
+func (v deviceView) destinationSummary(t destination.Tally, traces *destination.TraceTally) error {
+	return v.Summary(destinationSummary{t, traces},
 		"Destination: seen %d = measured %d + unmarked %d + rejected %d packets\n"+
 			"        expected %d, lost %d, duplicated %s, reordered %s, late %s packets\n"+
-			"        delay p50 %s, p99 %s, mean %s; records %d, dropped %d\n",
+			"        delay p50 %s, p99 %s, mean %s; records %d, dropped %d\n%s%s",
 		t.Seen, t.Packets, t.Unmarked, t.Rejected, t.Expected, t.Lost,
 		checked(t.Duplicated, t.Counts), checked(t.Reordered, t.Counts), checked(t.Late, t.Counts),
-		quantity.FormatNanos(t.Delay.P50), quantity.FormatNanos(t.Delay.P99), quantity.FormatNanos(t.Delay.Mean), t.Records, t.RecordsDropped)
+		quantity.FormatNanos(t.Delay.P50), quantity.FormatNanos(t.Delay.P99), quantity.FormatNanos(t.Delay.Mean), t.Records, t.RecordsDropped,
+		tracesText(traces), mismatchText(t))
 }

@@ -135,7 +135,6 @@ func TestMessagesAreComplete(t *testing.T) {
 			Agent string
 		}{filled[session.TaskState](t), "a"})},
 		{"check", Message[pillionv1.Check](filled[session.Check](t))},
-		{"hop", Message[pillionv1.Hop](filled[session.TraceHop](t))},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

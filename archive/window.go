@@ -55,6 +55,9 @@ type WindowsAnswer struct {
 type Window struct {
 	Start time.Time
 	flows.Sum
+	// Corrected are the delays without the offset of the clocks. Archives leave it empty, the
+	// server fills it on request.
+	Corrected flows.Distribution
 }
 
 // Flows asks for rows of flows added up by flow.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"pillion.dev/internal/machine"
+	"pillion.dev/internal/store"
 )
 
 // Names of what is found in the environment besides facts.
@@ -70,7 +71,7 @@ func NoteChanges(folder string, now map[string]any, complete int) ([]string, err
 	d.Environment[environmentChanges] = append(known, added...)
 	text, err := json.MarshalIndent(d, "", "  ")
 	if err == nil {
-		err = replaceFile(filepath.Join(folder, DesignFile), text)
+		err = store.Replace(filepath.Join(folder, DesignFile), text, 0o644)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("note changes of the environment: %w", err)

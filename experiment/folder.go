@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"pillion.dev/internal/store"
 )
 
 // Errors about result folders that a user can correct.
@@ -120,10 +122,10 @@ func Create(folder string, s *Spec, file []byte, environment map[string]any, sta
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return fmt.Errorf("create results: %w", err)
 	}
-	if err := replaceFile(filepath.Join(folder, SpecFile), file); err != nil {
+	if err := store.Replace(filepath.Join(folder, SpecFile), file, 0o644); err != nil {
 		return fmt.Errorf("create results: %w", err)
 	}
-	if err := replaceFile(filepath.Join(folder, DesignFile), text); err != nil {
+	if err := store.Replace(filepath.Join(folder, DesignFile), text, 0o644); err != nil {
 		return fmt.Errorf("create results: %w", err)
 	}
 	return nil

@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"pillion.dev/internal/store"
 )
 
 // Row is one run.
@@ -122,14 +124,14 @@ func OpenJournal(folder string, turns int) (*Journal, error) {
 	}
 	path := filepath.Join(folder, JournalFile)
 	if changed {
-		if err := replaceFile(path, linesOf(j.rows)); err != nil {
+		if err := store.Replace(path, linesOf(j.rows), 0o644); err != nil {
 			return nil, fmt.Errorf("mark runs of an unfinished block: %w", err)
 		}
 	}
 	if j.file, err = os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644); err != nil {
 		return nil, fmt.Errorf("open journal: %w", err)
 	}
-	if err := syncFolder(folder); err != nil {
+	if err := store.SyncFolder(folder); err != nil {
 		return nil, errors.Join(err, j.file.Close())
 	}
 	return j, nil
@@ -185,35 +187,4 @@ func Complete(rows []Row, turns int) int {
 		block++
 	}
 	return block
-}
-
-// replaceFile replaces a file so that after a crash either the old or the new text is there.
-func replaceFile(path string, text []byte) error {
-	next, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-")
-	if err != nil {
-		return err
-	}
-	_, err = next.Write(text)
-	if err == nil {
-		err = next.Chmod(0o644)
-	}
-	if err == nil {
-		err = next.Sync()
-	}
-	if err = errors.Join(err, next.Close()); err == nil {
-		err = os.Rename(next.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(next.Name()))
-	}
-	return syncFolder(filepath.Dir(path))
-}
-
-// syncFolder makes the names in a folder durable.
-func syncFolder(path string) error {
-	folder, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(folder.Sync(), folder.Close())
 }

@@ -32,6 +32,7 @@ var proving = strings.Replace(star, "agents: [a, b, c]", `agents: [a, b, c], age
 // send no marked packet there, not even a probe, while those to its own address are marked
 // and read. Nothing changes if the owner answers path probes, but has no key.
 func TestClaimedAddressIsNotMarked(t *testing.T) {
+	t.Parallel() // it mostly waits
 	for _, row := range []struct {
 		name, words string
 		owner       func(*serviceBed)

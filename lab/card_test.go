@@ -134,6 +134,7 @@ func (b *bed) insertCards(c *card) {
 // of datagrams with UDP options incorrectly takes nothing from applications: the source names
 // the card as the cause and uses the next encoding.
 func TestPathValidationOfCards(t *testing.T) {
+	t.Parallel() // it mostly waits
 	for _, row := range []struct {
 		name   string
 		sum    func(datagram) uint16
@@ -145,6 +146,7 @@ func TestPathValidationOfCards(t *testing.T) {
 		for family, address := range toB {
 			for _, pillion := range []bool{true, false} {
 				t.Run(row.name+" "+family+map[bool]string{true: "", false: " host without Pillion"}[pillion], func(t *testing.T) {
+					t.Parallel() // it mostly waits
 					b := up(t, "hosts: {a: {}, b: {}}\nlinks: []\n")
 					c := &card{sum: row.sum}
 					b.insertCards(c)

@@ -20,6 +20,7 @@ func lines(text string) []string { return strings.Split(strings.TrimSpace(text),
 
 // TestCommandLine: the commands of a user, against a server that measures.
 func TestCommandLine(t *testing.T) {
+	t.Parallel() // it mostly waits
 	b := service(t, perfect)
 	b.firstHint()
 	app := b.steady(secondIPv4, 2)

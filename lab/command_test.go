@@ -34,9 +34,11 @@ func TestChangeSamplingWhileTrafficFlows(t *testing.T) {
 
 // Every record is a line or counted as dropped.
 func TestRecords(t *testing.T) {
+	t.Parallel() // it mostly waits
 	tests := map[string]string{"room for all": "4194304", "one page": "4096"}
 	for name, bytes := range tests {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // it mostly waits
 			b := up(t, pair)
 			file := filepath.Join(t.TempDir(), "records.csv")
 			d := b.probe("b", "destination", "a", "--records", file, "--record-bytes", bytes)
@@ -59,6 +61,7 @@ func TestRecords(t *testing.T) {
 }
 
 func TestProbeErrors(t *testing.T) {
+	t.Parallel() // it mostly waits
 	b := up(t, pair)
 	tests := map[string]struct{ args, want string }{
 		"no device":       {"source --dev nodev", `find device "nodev": no such device`},
@@ -71,6 +74,7 @@ func TestProbeErrors(t *testing.T) {
 		"bad flows":       {"source --dev b --flows 0", "flow table size"},
 		"bad gap":         {"source --dev b --min-gap -1s", "gap"},
 		"change of none":  {"source change --dev b --every 2", "none is running"},
+		"bad change":      {"source change --dev b --filter color=red", "color"},
 		"bad from":        {"destination --dev b --from x", "prefix"},
 		"bad granularity": {"destination --dev b --by port", "port"},
 		"bad ring":        {"destination --dev b --records /dev/null --record-bytes 5000", "5000"},
@@ -106,8 +110,10 @@ func TestBesideForeignPrograms(t *testing.T) {
 // Datagrams of one UDP_SEGMENT call are as many packets. On IPv4 they are left
 // alone: the receiver would lose a buffer that is marked, passed on whole and restored.
 func TestUDPSegments(t *testing.T) {
+	t.Parallel() // it mostly waits
 	for family, to := range toB {
 		t.Run(family, func(t *testing.T) {
+			t.Parallel() // it mostly waits
 			b := up(t, pair)
 			d := b.probe("b", "destination", "a")
 			s := b.probe("a", "source", "b")

@@ -9,6 +9,7 @@ import (
 
 // TestDoctorThroughTheServer: checks report that the agents measure and reach each other.
 func TestDoctorThroughTheServer(t *testing.T) {
+	t.Parallel() // it mostly waits
 	b := service(t, twoHosts)
 	b.running("checked", "--from", "a", "--to", "b")
 	var checks []struct{ Agent, Name, Level, Found, Advice string }

@@ -62,7 +62,7 @@ func ofClass(t *testing.T, document, class string) string {
 func TestDocumentedCommandsAreRun(t *testing.T) {
 	run := map[string][]string{
 		"README.md":      {"make", "two-hosts", "ask", "noc", "north", "south", "noc-ask", "systemd"},
-		"docs/agent.md":  {"hand-destination", "hand-source", "router", "send", "ask", "benchmark", "estimate", "estimate-hops"},
+		"docs/agent.md":  {"hand-destination", "hand-source", "router", "ioam-router", "send", "ask", "ask-waypoint", "edge-lab", "benchmark", "estimate", "estimate-hops"},
 		"docs/server.md": {"ask", "backup" /* cli/server */, "application-build", "application", "application-ask"}, "docs/api.md": {"ask"}, "docs/session.md": {"ask"},
 		"docs/troubleshooting.md": {"ask"}, "docs/experiment.md": {"experiment"},
 	}
@@ -187,26 +187,27 @@ func (t *transcript) String() string {
 
 var (
 	_         io.Writer = (*transcript)(nil)
-	delayLine           = regexp.MustCompile(`(?m)^\S+  a > b .* p50 [0-9.]+ (µs|ms) `)
+	delayLine           = regexp.MustCompile(`(?m)^\S+  (?:a > b|r1 > r2) .* p50 [0-9.]+ (µs|ms) `)
 	readyLine           = regexp.MustCompile(`(?m)^ready$`)
 	attached            = regexp.MustCompile(`"ready"`)
 )
 
-// TestTwoCommands: those of README.md show live delay, and the other documented commands
-// for that lab work in it. The lab has its own name and port.
-func TestTwoCommands(t *testing.T) {
-	d := newDesk(t)
-	name, port := fmt.Sprintf("t%dx%d", os.Getpid(), beds.Add(1)), freePort(t)
-	spec, err := os.ReadFile("two-hosts.yaml")
+// watched runs two documented commands, of which the first starts the lab of a file, and the second
+// shows delays in it. The lab has its own name and port, which it returns.
+func (d *desk) watched(document, class, file string) (name, port string) {
+	t := d.t
+	t.Helper()
+	name, port = fmt.Sprintf("t%dx%d", os.Getpid(), beds.Add(1)), freePort(t)
+	spec, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := strings.NewReplacer("name: twohosts", "name: "+name, "forward: 8470", "forward: "+port).Replace(string(spec))
-	if err := os.WriteFile(filepath.Join(d.folder, "lab/two-hosts.yaml"), []byte(text), 0o644); err != nil {
+	text := regexp.MustCompile(`(?m)^name: .*`).ReplaceAllString(string(spec), "name: "+name)
+	text = strings.Replace(text, "forward: 8470", "forward: "+port, 1)
+	if err := os.WriteFile(filepath.Join(d.folder, "lab", file), []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	d.environment = append(d.environment, "PILLION_SERVER=localhost:"+port)
-	here := strings.NewReplacer("twohosts", name, "8470", port)
 	t.Cleanup(func() {
 		if names, err := lab.List(); err == nil && slices.Contains(names, name) {
 			if err := lab.Down(context.Background(), name); err != nil {
@@ -214,9 +215,9 @@ func TestTwoCommands(t *testing.T) {
 			}
 		}
 	})
-	commands := strings.Split(strings.TrimSpace(ofClass(t, "README.md", "two-hosts")), "\n")
+	commands := strings.Split(strings.TrimSpace(ofClass(t, document, class)), "\n")
 	if len(commands) != 2 {
-		t.Fatalf("README.md has %d commands, want two", len(commands))
+		t.Fatalf("%s has %d commands, want two", document, len(commands))
 	}
 	d.run(commands[0])
 	t.Run("watch", func(t *testing.T) {
@@ -224,6 +225,16 @@ func TestTwoCommands(t *testing.T) {
 		watching.t = t
 		watching.until((*exec.Cmd).Start, commands[1], delayLine)
 	})
+	return name, port
+}
+
+// TestTwoCommands: those of README.md show live delay, and the other documented commands
+// for that lab work in it.
+func TestTwoCommands(t *testing.T) {
+	t.Parallel() // it mostly waits
+	d := newDesk(t)
+	name, port := d.watched("README.md", "two-hosts", "two-hosts.yaml")
+	here := strings.NewReplacer("twohosts", name, "8470", port)
 	for _, document := range []string{"docs/server.md", "docs/api.md", "docs/session.md", "docs/troubleshooting.md", "docs/agent.md", "README.md"} {
 		for _, b := range blocks(t) {
 			if b.document == document && b.class == "ask" {
@@ -240,6 +251,7 @@ func TestTwoCommands(t *testing.T) {
 // TestJoinAsDocumented: a server and two hosts as in README.md, in a lab that has only the
 // network.
 func TestJoinAsDocumented(t *testing.T) {
+	t.Parallel() // it mostly waits
 	b := up(t, `
 hosts: {noc: {}, north: {}, south: {}}
 links: [{ends: [noc, north]}, {ends: [noc, south]}, {ends: [north, south]}]
@@ -310,6 +322,7 @@ func (d *desk) reports(there, asked func(*exec.Cmd) error) {
 
 // TestProbesAsDocumented: source and destination without a server.
 func TestProbesAsDocumented(t *testing.T) {
+	t.Parallel() // it mostly waits
 	b := up(t, pair)
 	d := newDesk(t)
 	for _, step := range []struct{ host, peer, class, documented string }{

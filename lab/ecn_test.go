@@ -22,6 +22,7 @@ const (
 // TestCongestionMarksReachTheReceiver: packets that a router marks CE arrive as CE, in
 // every encoding.
 func TestCongestionMarksReachTheReceiver(t *testing.T) {
+	t.Parallel() // it mostly waits
 	b := up(t, `
 hosts: {a: {}, b: {}, r: {forward: true}}
 links:

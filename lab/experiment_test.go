@@ -239,11 +239,11 @@ stop: {blocks: 3}
 	// stored twice.
 	reported := filepath.Join(folder, "r", "reported")
 	state, err := os.ReadFile(reported)
-	if err != nil || !strings.Contains(string(state), `"rows":9}`) {
+	if err != nil || !strings.Contains(string(state), `"rows": 9`) {
 		t.Fatalf("reported is %s, %v", state, err)
 	}
-	for _, rows := range []string{`"rows":0}`, `"rows":4}`} {
-		if err := os.WriteFile(reported, []byte(strings.Replace(string(state), `"rows":9}`, rows, 1)), 0o644); err != nil {
+	for _, rows := range []string{`"rows": 0`, `"rows": 4`} {
+		if err := os.WriteFile(reported, []byte(strings.Replace(string(state), `"rows": 9`, rows, 1)), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		b.pillion(append([]string{"experiment", "resume"}, flags...)...)

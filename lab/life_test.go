@@ -169,6 +169,7 @@ func TestDownSparesARecycledPid(t *testing.T) {
 
 // Whenever up is killed, down removes what it created.
 func TestDownAfterUpIsKilled(t *testing.T) {
+	t.Parallel() // it mostly waits
 	namespace.NeedRoot(t)
 	stages := map[string]func(name string) string{
 		"state made":        func(name string) string { return "/run/pillion/lab/" + name },
@@ -181,6 +182,7 @@ func TestDownAfterUpIsKilled(t *testing.T) {
 	}
 	for stage, path := range stages {
 		t.Run(stage, func(t *testing.T) {
+			t.Parallel() // it mostly waits
 			name, command := startChain(t)
 			waitForFile(t, path(name))
 			_ = command.Process.Kill()

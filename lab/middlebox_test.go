@@ -13,6 +13,7 @@ import (
 
 // A path that drops segments with the option costs a connection one timeout.
 func TestTCPOptionIsDroppedOnTheWay(t *testing.T) {
+	t.Parallel() // it mostly waits
 	for _, row := range []struct {
 		name     string
 		box      middlebox
@@ -68,6 +69,7 @@ func TestTCPOptionIsDroppedOnTheWay(t *testing.T) {
 // After three connections in a row the path to a destination is known to drop marks: later
 // connections carry none, and wait for no timeout.
 func TestTCPOptionAvoidsBlackHoles(t *testing.T) {
+	t.Parallel() // it mostly waits
 	for name, address := range toB {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // it mostly waits
@@ -89,9 +91,11 @@ func TestTCPOptionAvoidsBlackHoles(t *testing.T) {
 // A middlebox that removes the option hides the marks from the destination, and nothing
 // else: no timeout, no byte.
 func TestTCPOptionIsStripped(t *testing.T) {
+	t.Parallel() // it mostly waits
 	for name, address := range toB {
 		for features, offload := range map[string]string{"as it comes": "", "checksums computed by the sender": "tx off"} {
 			t.Run(name+", "+features, func(t *testing.T) {
+				t.Parallel() // it mostly waits
 				b := up(t, pair)
 				b.offload("a", "b", offload)
 				d := b.probe("b", "destination", "a")
@@ -112,8 +116,10 @@ func TestTCPOptionIsStripped(t *testing.T) {
 
 // A middlebox that changes the option and leaves the checksum as it was drops it in effect.
 func TestTCPOptionIsCorrupted(t *testing.T) {
+	t.Parallel() // it mostly waits
 	for name, address := range toB {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // it mostly waits
 			b := up(t, pair)
 			b.offload("a", "b", "tx off")
 			b.insert("b", "a", middlebox{v6: address.Is6(), action: corrupt})

@@ -51,6 +51,11 @@ func createHost(lab, name string, host Host) error {
 				return fmt.Errorf("configure host %s: %w", name, err)
 			}
 		}
+		if host.IOAM != 0 {
+			if err := enableIOAM(host.IOAM); err != nil {
+				return fmt.Errorf("configure host %s: %w", name, err)
+			}
+		}
 		lo, err := netlink.LinkByName("lo")
 		if err == nil {
 			err = netlink.LinkSetUp(lo)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +15,7 @@ import (
 const wholeSpec = `name: demo
 hosts:
   a: {}
-  r: { forward: true }
+  r: { forward: true, ioam: 0x101 }
   b: {}
 links:
   - ends: [a, r]
@@ -44,7 +45,8 @@ func TestParseWholeSpec(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if spec.Name != "demo" || len(spec.Hosts) != 3 || !spec.Hosts["r"].Forward || spec.Routes != "auto" {
+	if spec.Name != "demo" || len(spec.Hosts) != 3 || !spec.Hosts["r"].Forward || spec.Hosts["r"].IOAM != 0x101 || spec.Hosts["a"].IOAM != 0 ||
+		spec.Routes != "auto" {
 		t.Errorf("got %+v", spec)
 	}
 	first, slow := spec.Links[0], spec.Links[1]
@@ -142,6 +144,9 @@ func TestParseMistakes(t *testing.T) {
 			`line 6: truth "/tmp/x": already taken`},
 		"from nobody":     {start + "    emulate:\n      from: {c: {}}\n", `line 6: emulate from "c"`},
 		"hosts is a list": {"name: x\nhosts: [a, b]\n", "line 2"},
+		"ioam too large":  {"name: x\nhosts:\n  a: {ioam: 0xffffff}\n", "line 3: ioam 0xffffff of host a: not from 0x1 to 0xfffffe"},
+		"ioam twice":      {"name: x\nhosts:\n  a: {ioam: 7}\n  b: {ioam: 0x7}\n", "line 4: ioam 0x7 of host b: already taken by a"},
+		"ioam negative":   {"name: x\nhosts:\n  a: {ioam: -1}\n", "line 3"},
 		"empty command":   {"name: x\nhosts:\n  a: {run: [' ']}\n", "line 3: run of host a"},
 	}
 	for name, test := range tests {
@@ -174,4 +179,17 @@ func FuzzParseSpec(f *testing.F) {
 		}
 		spec.routes()
 	})
+}
+
+// TestFiles reads the lab files that the documents name.
+func TestFiles(t *testing.T) {
+	files, err := filepath.Glob("*.yaml")
+	if err != nil || len(files) < 2 {
+		t.Fatalf("found %v: %v", files, err)
+	}
+	for _, file := range files {
+		if _, err := ReadSpec(file); err != nil {
+			t.Error(err)
+		}
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 )
 
 // narrow is a path whose second link has a smaller MTU than the first.
@@ -18,6 +19,7 @@ links:
 // TestNarrowPath transfers data over a path with a smaller MTU than the device: a mark must
 // not make a packet too large, or TCP would retransmit it forever.
 func TestNarrowPath(t *testing.T) {
+	t.Parallel() // it mostly waits
 	tests := map[string]struct{ options, features string }{
 		"native and udp":         {"", ""},
 		"native and udp, no gso": {"", "tso off gso off"},
@@ -31,6 +33,7 @@ func TestNarrowPath(t *testing.T) {
 				continue
 			}
 			t.Run(name+", "+family, func(t *testing.T) {
+				t.Parallel() // it mostly waits
 				b := up(t, narrow)
 				b.offload("a", "r", test.features)
 				d := b.probe("b", "destination", "r")
@@ -44,5 +47,86 @@ func TestNarrowPath(t *testing.T) {
 					marked.Skipped["mtu"], marked.Skipped["gso"], marked.Marked-read.Packets)
 			})
 		}
+	}
+}
+
+// silent has a router say nothing about packets that are too big.
+const silent = `table inet silent {
+	chain out {
+		type filter hook output priority 0
+		icmpv6 type packet-too-big counter drop
+		icmp type destination-unreachable icmp code frag-needed counter drop
+	}
+}`
+
+// lossy has a router lose some of the segments that it forwards.
+const lossy = `table inet lossy {
+	chain through {
+		type filter hook forward priority 0
+		meta l4proto tcp numgen random mod 100 < 1 counter drop
+		exthdr dst exists numgen random mod 100 < 1 counter drop
+		udp dport 50253 numgen random mod 100 < 1 counter drop
+	}
+}`
+
+// TestNarrowPathWithoutICMP: a path takes the segments of connections but not with a mark, and no
+// router says so. No connection may stop, whether it begins before the source or after it.
+func TestNarrowPathWithoutICMP(t *testing.T) {
+	t.Parallel() // it mostly waits
+	const six, four = "fd77:0:0:2::2", "10.77.2.2"
+	for _, row := range []struct{ name, encoding, address, validation, loss string }{
+		{"native", "native", six, "", ""},
+		{"native, validated", "native", six, validated, ""},
+		{"udp", "udp", four, "", ""},
+		{"udp, validated", "udp", four, validated, ""},
+		{"tcp-option", "tcp-option,native,udp", four, "", ""},
+		{"tcp-option, validated", "tcp-option,native,udp", six, validated, ""},
+		{"native, packets are lost", "native", six, "", lossy},
+		{"udp, packets are lost", "udp", four, "", lossy},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel() // it mostly waits
+			narrowPath(t, row.encoding, row.address, row.validation, row.loss, 3*time.Second)
+		})
+	}
+}
+
+// narrowPath carries data over two connections, one of which is there before the source.
+func narrowPath(t *testing.T, encoding, address, validation, loss string, during time.Duration) {
+	b := up(t, narrow)
+	b.offload("a", "r", "tso off gso off") // a router misjudges the length of marked segments in a buffer
+	b.exec("r", "nft", silent)
+	if loss != "" {
+		b.exec("r", "nft", loss)
+	}
+	d := b.probe("b", "destination", "r")
+	to := netip.MustParseAddr(address)
+	before := b.drip("a", "b", to)
+	before.midway()
+	args := []string{"--encoding", encoding}
+	if validation != "" {
+		args = append(args, validation)
+	}
+	s := b.probe("a", "source", "r", args...)
+	after := b.drip("a", "b", to)
+	time.Sleep(during)
+	before.finish()
+	after.finish()
+	marked, read := both(s, d)
+	for name, x := range map[string]*transfer{"before": before, "after": after} {
+		pause := time.Duration(x.pause.Load())
+		t.Logf("%s: %d bytes, longest pause %v", name, x.carried.Load(), pause)
+		if pause > 2*time.Second || x.carried.Load() < 1<<20 {
+			t.Errorf("connection that began %s: carried %d bytes with a pause of %v", name, x.carried.Load(), pause)
+		}
+	}
+	for reason, n := range marked.Skipped {
+		if n == 0 {
+			delete(marked.Skipped, reason)
+		}
+	}
+	t.Logf("marked %d of %d, read %d, skipped %v, MSS clamped %d times", marked.Marked, marked.Seen, read.Packets, marked.Skipped, marked.MSSClamped)
+	if marked.Marked < marked.Seen*8/10 || read.Packets < marked.Marked*9/10 {
+		t.Errorf("marked %d of %d, read %d, skipped %v", marked.Marked, marked.Seen, read.Packets, marked.Skipped)
 	}
 }

@@ -63,6 +63,9 @@ type destinationSummary struct {
 	Contended      uint64 `json:"contended"`
 	Records        uint64 `json:"records"`
 	RecordsDropped uint64 `json:"records_dropped"`
+	Traces         struct {
+		Read, Dropped, Malformed uint64
+	} `json:"traces"`
 }
 
 // flowRow is one line of a destination.
@@ -86,6 +89,18 @@ type pathLine struct {
 	MTU      int    `json:"mtu"`
 }
 
+// hopLine is what a destination has read about a hop in an interval.
+type hopLine struct {
+	Src, Path, Node, Previous string
+	Hop                       int
+	Packets                   uint64
+	Delay                     struct {
+		Count               uint64
+		Min, Mean, P50, Max int64
+	} `json:"delay_ns"`
+	Uncertainty int64 `json:"uncertainty_ns"`
+}
+
 // runningProbe is a pillion-agent source or destination in a host.
 type runningProbe struct {
 	t       testing.TB
@@ -95,7 +110,10 @@ type runningProbe struct {
 	mutex   sync.Mutex
 	ready   bool
 	rows    []flowRow
+	hops    []hopLine
+	rounds  []roundLine
 	paths   map[string]pathLine // by encoding
+	blocks  []blockLine
 	summary json.RawMessage
 }
 
@@ -139,6 +157,9 @@ func (p *runningProbe) read(output io.Reader) {
 			Ready   json.RawMessage `json:"ready"`
 			Summary json.RawMessage `json:"summary"`
 			Path    *pathLine       `json:"path"`
+			Hop     *hopLine        `json:"hop"`
+			Round   *roundLine      `json:"round_trip"`
+			Block   *blockLine      `json:"block"`
 			flowRow
 		}
 		err := json.Unmarshal(lines.Bytes(), &line)
@@ -150,8 +171,14 @@ func (p *runningProbe) read(output io.Reader) {
 			p.ready = true
 		case line.Summary != nil:
 			p.summary = line.Summary
+		case line.Round != nil:
+			p.rounds = append(p.rounds, *line.Round)
 		case line.Path != nil:
 			p.paths[line.Path.Encoding] = *line.Path
+		case line.Hop != nil:
+			p.hops = append(p.hops, *line.Hop)
+		case line.Block != nil:
+			p.blocks = append(p.blocks, *line.Block)
 		default:
 			p.rows = append(p.rows, line.flowRow)
 		}

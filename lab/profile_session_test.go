@@ -19,6 +19,7 @@ service: {server: noc, agents: [a, r, b]}
 // TestSessionProfilesItsRouter: the rows of the session's router count exactly the packets
 // that it forwarded for the session, and their account is closed.
 func TestSessionProfilesItsRouter(t *testing.T) {
+	t.Parallel() // it mostly waits
 	b := service(t, throughRouter)
 	b.running("s", "--from", "a", "--to", "b", "--router", "r", "--trace=-1s", "--filter", "src=10.77.1.1 dst=10.77.2.2")
 	pair := b.open("a", "b", netip.MustParseAddrPort("10.77.2.2:9000"))

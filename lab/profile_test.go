@@ -354,6 +354,7 @@ func TestProfileWithoutRoot(t *testing.T) {
 
 // TestDocumentedProfiles runs the documented commands in a router.
 func TestDocumentedProfiles(t *testing.T) {
+	t.Parallel() // it mostly waits
 	b := up(t, plainRouter)
 	d := newDesk(t)
 	text := ofClass(t, "docs/agent.md", "router")

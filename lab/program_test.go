@@ -100,14 +100,14 @@ func (p *program) ready(path string) bool {
 }
 
 // join starts an agent on another host.
-func (b *serviceBed) join(host string) *program {
+func (b *serviceBed) join(host string, arguments ...string) *program {
 	b.t.Helper()
 	address := b.serviceAddress()
-	p := &program{b: b, name: "agent-" + host, host: host, arguments: []string{
+	p := &program{b: b, name: "agent-" + host, host: host, arguments: append([]string{
 		agentPath, "run", "--server", address, "--name", host,
 		"--token-file", filepath.Join(b.path("server"), "join.token"), "--data", b.path("agent-" + host),
 		"--path-validation", "off",
-	}}
+	}, arguments...)}
 	p.start()
 	return p
 }

@@ -109,6 +109,7 @@ func (b *serviceBed) expiry(agent string) (time.Time, bool) {
 // TestUnauthorisedAgentsAreRefused: a host that is not authorised gets the reason, and no
 // other agent is affected.
 func TestUnauthorisedAgentsAreRefused(t *testing.T) {
+	t.Parallel() // it mostly waits
 	b := service(t, threeHosts)
 	address := b.serviceAddress()
 	join := filepath.Join(b.path("server"), "join.token")

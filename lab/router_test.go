@@ -8,6 +8,7 @@ import (
 // TestRouterMarksItsOwnPackets: a source on a router marks packets that the router itself
 // sends, not forwarded ones, which no destination would accept.
 func TestRouterMarksItsOwnPackets(t *testing.T) {
+	t.Parallel() // it mostly waits
 	b := service(t, routerTakesPart)
 	b.running("s", "--from", "r", "--to", "a", "--trace=-1s", "--interval", "200ms")
 	through := b.open("b", "a", netip.AddrPortFrom(starHosts["a"], 9000))

@@ -58,8 +58,10 @@ func (b *bed) expectAttached(host, device string, at ebpf.AttachType, want strin
 }
 
 func TestKilledSourceStopsMarking(t *testing.T) {
+	t.Parallel() // it mostly waits
 	for name, address := range toB {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // it mostly waits
 			b := up(t, slowPair)
 			d := b.probe("b", "destination", "a", "--interval", "50ms")
 			s := b.probe("a", "source", "b")
@@ -80,8 +82,10 @@ func TestKilledSourceStopsMarking(t *testing.T) {
 }
 
 func TestKilledDestinationKeepsRestoring(t *testing.T) {
+	t.Parallel() // it mostly waits
 	for name, address := range toB {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // it mostly waits
 			b := up(t, slowPair)
 			d := b.probe("b", "destination", "a")
 			s := b.probe("a", "source", "b")
@@ -143,8 +147,10 @@ func TestOneProbeOfARoleOnADevice(t *testing.T) {
 
 // Marks that are options reach hosts without Pillion, and routers that compute checksums.
 func TestNoDestination(t *testing.T) {
+	t.Parallel() // it mostly waits
 	for _, encodings := range []string{"native", "udp-option", "udp-option,native"} {
 		t.Run(encodings, func(t *testing.T) {
+			t.Parallel() // it mostly waits
 			b := up(t, chain)
 			b.offload("r1", "r2", "tx off")
 			s := b.probe("a", "source", "r1", "--encoding", encodings)

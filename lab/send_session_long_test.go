@@ -7,6 +7,7 @@ import "testing"
 // TestLongSentPacketsInRouter: each packet of a session's sender has its times inside the router on
 // the way. They add up, and are part of the packet's one-way delay.
 func TestLongSentPacketsInRouter(t *testing.T) {
+	t.Parallel() // it mostly waits
 	const packets = 60
 	b := service(t, throughRouter)
 	b.running("s", "--from", "a", "--to", "b", "--trace=-1s", "--filter", "src=10.77.1.1 dst=10.77.2.2 dport=9000", "--records", "--stamp-every", "1",

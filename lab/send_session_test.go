@@ -38,6 +38,7 @@ func TestSessionSends(t *testing.T) {
 // TestRecordsNameSentPackets: by hand, too, the records of a router name the packets of the
 // sender, whatever carries them.
 func TestRecordsNameSentPackets(t *testing.T) {
+	t.Parallel() // it mostly waits
 	b := up(t, plainRouter)
 	path := b.path("records.csv")
 	profile := b.profile(t, "--records", path)

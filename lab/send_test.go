@@ -22,6 +22,7 @@ func TestDocumentedSending(t *testing.T) {
 
 // TestDocumentedBenchmarks runs the documented commands between two hosts, with short trials.
 func TestDocumentedBenchmarks(t *testing.T) {
+	t.Parallel() // it mostly waits
 	b := up(t, "hosts: {a: {}, b: {}}\nlinks:\n  - ends: [a, b]\n")
 	text := strings.NewReplacer("eth1", "b", "eth2", "a", "198.19.0.2", secondIPv4.String(), "--receive-netns far", "--receive-netns b --lab "+b.Spec.Name,
 		"--max-rate 200M", "--max-rate 20M", "--max-rate 130M", "--max-rate 20M", "--max-frames 1000", "--max-frames 50").
@@ -38,6 +39,7 @@ func TestDocumentedBenchmarks(t *testing.T) {
 // TestSentPacketsAreMarked: what the sender sends through an interface with a source is an
 // in-line measurement at the far end.
 func TestSentPacketsAreMarked(t *testing.T) {
+	t.Parallel() // it mostly waits
 	const packets = 2000
 	for name, row := range map[string]struct{ to, encoding string }{
 		"IPv6": {"[" + secondIPv6.String() + "]:9000", "udp-option"}, "IPv4": {secondIPv4.String() + ":9000", "udp-option"},
@@ -65,6 +67,7 @@ func TestSentPacketsAreMarked(t *testing.T) {
 
 // TestSenderKilled: a killed sender leaves nothing behind that sends, and the next one works.
 func TestSenderKilled(t *testing.T) {
+	t.Parallel() // it mostly waits
 	b := up(t, perfect)
 	words := []string{agentPath, "send", "train", "--dev", "b", "--to", secondIPv4.String(), "--gap", "1ms"}
 	sender := b.start("a", append(words, "--count", "100000")...)

@@ -28,6 +28,8 @@ type Service struct {
 	// AgentOptions are more arguments of the agents'. Agents in a lab do not validate paths
 	// unless these ask for it: the truth counts all packets, path probes too.
 	AgentOptions []string `yaml:"agent_options"`
+	// Policy is that of all agents' hosts, which they check; default: none.
+	Policy map[string]any `yaml:"policy"`
 }
 
 // Ports of the server in a lab.
@@ -54,12 +56,20 @@ func (b *builder) startService(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var policy []string
+	if s.Policy != nil {
+		const file = "policy.yaml" // JSON is YAML, too
+		if err := b.state.save(file, s.Policy); err != nil {
+			return err
+		}
+		policy = []string{"--policy", b.state.path(file)}
+	}
 	for _, host := range s.Agents {
 		arguments := append([]string{
 			"run", "--server", net.JoinHostPort(address, strconv.Itoa(servicePort)), "--name", host,
 			"--token-file", filepath.Join(b.state.path("server"), "join.token"), "--data", b.state.path("agent-" + host),
 			"--path-validation", "off",
-		}, s.AgentOptions...)
+		}, slices.Concat(policy, s.AgentOptions)...)
 		if err := b.startInHost(ctx, host, "agent-"+host, b.agent, arguments...); err != nil {
 			return err
 		}

@@ -3,11 +3,15 @@ package lab_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"pillion.dev/lab/emulator"
 )
 
 // serviceBed is a lab in which Pillion itself runs.
@@ -115,6 +119,22 @@ func (b *serviceBed) reaches(want int64, sql string, values ...any) {
 	}
 }
 
+// agrees waits until columns of the flows that meet a condition, by default all of these, have
+// the truth of the link.
+func (b *serviceBed) agrees(truth emulator.Tally, where string, columns ...string) {
+	b.t.Helper()
+	counts := map[string]uint64{
+		"packets": truth.Delivered + truth.Duplicated, "lost": truth.Lost, "duplicated": truth.Duplicated,
+		"reordered": truth.Reordered, "expected": truth.Offered,
+	}
+	if len(columns) == 0 {
+		columns = slices.Sorted(maps.Keys(counts))
+	}
+	for _, column := range columns {
+		b.reaches(int64(counts[column]), "SELECT sum(%s) FROM flows WHERE %s", column, where)
+	}
+}
+
 // running starts a session and waits until it runs.
 func (b *serviceBed) running(name string, arguments ...string) {
 	b.t.Helper()
@@ -157,12 +177,7 @@ func serviceCountsTheTruth(t *testing.T, every string) {
 	if truth.Offered < offered {
 		t.Errorf("of %d packets %d were marked", offered, truth.Offered)
 	}
-	for column, want := range map[string]uint64{
-		"packets": truth.Delivered + truth.Duplicated, "lost": truth.Lost, "duplicated": truth.Duplicated,
-		"reordered": truth.Reordered, "expected": truth.Offered,
-	} {
-		b.reaches(int64(want), "SELECT sum(%s) FROM flows WHERE session = 'truth'", column)
-	}
+	b.agrees(truth, "session = 'truth'")
 	delays := uint64(b.number("SELECT sum(delay_count) FROM flows WHERE session = 'truth'"))
 	if all := every == "1"; all && delays != truth.Delivered || !all && (delays == 0 || delays > truth.Delivered/10) {
 		t.Errorf("%d delays of %d packets, 1 in %s stamped", delays, truth.Delivered, every)

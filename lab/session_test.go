@@ -57,12 +57,14 @@ func containsAll(text string, words ...string) bool {
 // Its packets are marked only in between, and each marked one is read and restored: no
 // source marks before its destination reads, or after it has ended.
 func TestSessionOnTheWire(t *testing.T) {
+	t.Parallel() // it mostly waits
 	tests := map[string]struct {
 		to    netip.Addr
 		times int
 	}{"ipv4": {secondIPv4, 2}, "ipv6": {secondIPv6, 1}}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // it mostly waits
 			b := service(t, twoHosts)
 			app := b.steady(test.to, 2)
 			app.passes(some)
@@ -190,22 +192,23 @@ func TestSessionRecords(t *testing.T) {
 	b.reaches(4, "SELECT count(DISTINCT (source, agent, dport, session)) + count(DISTINCT encoding) + count(DISTINCT proto) FROM packets")
 }
 
-// TestSessionsTogether: two sessions on one interface each have all of their packets, in
-// separate rows; a third that conflicts with them is refused.
+// TestSessionsTogether: sessions on one interface each have all of their packets, in separate
+// rows, also one that asks for less of them than the others; one that wants them marked or told
+// apart in another way is refused.
 func TestSessionsTogether(t *testing.T) {
 	t.Parallel() // it mostly waits
 	b := service(t, twoHosts)
 	b.running("fine", "--from", "a", "--to", "b", "--trace=-1s", "--interval", "100ms")
 	b.running("coarse", "--from", "a", "--to", "b", "--trace=-1s", "--by", "host")
 	b.running("port", "--from", "a", "--to", "b", "--trace=-1s", "--filter", "proto=udp dport=9001")
+	b.running("few", "--from", "a", "--to", "b", "--trace=-1s", "--every", "10", "--modules", "loss")
 	refused := map[string][]string{
-		"sampling": {"--every", "10"},
 		"encoding": {"--encoding", "shim"},
-		"modules":  {"--modules", "loss"},
+		"flow":     {"--flow", "src,dst"},
 	}
 	for field, flags := range refused {
 		output, err := b.tryPillion(append([]string{"session", "create", "--name", "other", "--from", "a", "--to", "b"}, flags...)...)
-		if err == nil || !containsAll(output, "coarse", field) {
+		if err == nil || !containsAll(output, "conflict", field) {
 			t.Errorf("session with another %s: %v: %s", field, err, output)
 		}
 		if state := b.sessionState("other"); state != "none" {
@@ -214,7 +217,7 @@ func TestSessionsTogether(t *testing.T) {
 	}
 	b.spray(secondIPv4, 2, 2048, 4000)
 	truth := b.settled("a-b", "a", 0)
-	for _, name := range []string{"fine", "coarse"} {
+	for _, name := range []string{"fine", "coarse", "few"} {
 		b.reaches(came(truth), "SELECT sum(packets) FROM flows WHERE session = '%s'", name)
 		b.reaches(int64(truth.Marked.Lost), "SELECT sum(lost) FROM flows WHERE session = '%s'", name)
 	}

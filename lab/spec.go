@@ -32,6 +32,9 @@ type Spec struct {
 type Host struct {
 	// Forward makes the host a router. Automatic routes pass through routers only.
 	Forward bool `yaml:"forward"`
+	// IOAM, unless 0, makes the host an IOAM node with this identifier, from 0x1 to 0xfffffe,
+	// in namespace 0: it fills the traces of packets that it forwards (RFC 9197).
+	IOAM uint32 `yaml:"ioam"`
 	// Run are shell commands, started on the host once everything else is up; down ends
 	// them. Their output is in run-<host>.log in the state folder.
 	Run []string `yaml:"run"`

@@ -60,18 +60,24 @@ func (s *stream) send(count, rate int) {
 	const burst = 32
 	pace := time.NewTicker(time.Second * burst / time.Duration(rate))
 	defer pace.Stop()
-	payload := make([]byte, 56)
 	for n := range count {
 		if n%burst == 0 {
 			<-pace.C
 		}
-		binary.BigEndian.PutUint64(payload, s.next)
-		binary.BigEndian.PutUint64(payload[8:], uint64(time.Now().UnixNano()))
-		s.next++
-		if _, err := s.out.Write(payload); err != nil {
-			s.t.Fatalf("send packet %d: %v", n, err)
-		}
+		s.sendNext()
 	}
+}
+
+// sendNext sends the next packet at once.
+func (s *stream) sendNext() {
+	s.t.Helper()
+	payload := make([]byte, 56)
+	binary.BigEndian.PutUint64(payload, s.next)
+	binary.BigEndian.PutUint64(payload[8:], uint64(time.Now().UnixNano()))
+	if _, err := s.out.Write(payload); err != nil {
+		s.t.Fatalf("send packet %d: %v", s.next, err)
+	}
+	s.next++
 }
 
 // receive reads count packets and then makes sure that no other follows.

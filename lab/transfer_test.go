@@ -23,6 +23,8 @@ type transfer struct {
 	t       testing.TB
 	size    int64
 	carried atomic.Int64
+	every   time.Duration // between two writes, if not zero
+	pause   atomic.Int64  // longest time between two reads, ns
 	last    chan struct{} // closed when the sender may end
 	result  chan error
 }
@@ -39,6 +41,21 @@ func (b *bed) carry(from, to string, address netip.Addr, size int64) *transfer {
 func (b *bed) carryOver(from, to string, address netip.Addr, size int64, at net.ListenConfig, by net.Dialer) *transfer {
 	b.t.Helper()
 	x := &transfer{t: b.t, size: size, last: make(chan struct{}), result: make(chan error, 2)}
+	b.begin(x, from, to, address, at, by)
+	return x
+}
+
+// drip starts a transfer that has something to send every few milliseconds, so that the
+// receiver notices each pause. It ends with finish.
+func (b *bed) drip(from, to string, address netip.Addr) *transfer {
+	b.t.Helper()
+	x := &transfer{t: b.t, every: 5 * time.Millisecond, last: make(chan struct{}), result: make(chan error, 2)}
+	b.begin(x, from, to, address, net.ListenConfig{}, net.Dialer{})
+	return x
+}
+
+func (b *bed) begin(x *transfer, from, to string, address netip.Addr, at net.ListenConfig, by net.Dialer) {
+	b.t.Helper()
 	var listener net.Listener
 	b.do(to, func() (err error) {
 		listener, err = at.Listen(b.t.Context(), "tcp", netip.AddrPortFrom(address, 0).String())
@@ -56,7 +73,6 @@ func (b *bed) carryOver(from, to string, address netip.Addr, size int64, at net.
 	})
 	b.t.Cleanup(func() { out.Close() })
 	go func() { x.result <- x.send(out, sums) }()
-	return x
 }
 
 func (x *transfer) send(out net.Conn, sums chan<- [sha256.Size]byte) error {
@@ -65,7 +81,11 @@ func (x *transfer) send(out net.Conn, sums chan<- [sha256.Size]byte) error {
 	hash := sha256.New()
 	content := rand.NewChaCha8([32]byte{1})
 	buffer := make([]byte, 1<<18)
+	if x.every != 0 {
+		buffer = buffer[:16<<10]
+	}
 	for x.continues() {
+		time.Sleep(x.every)
 		part := buffer
 		if left := x.size - x.carried.Load(); left > 0 && left < int64(len(part)) {
 			part = part[:left]
@@ -98,7 +118,7 @@ func (x *transfer) receive(listener net.Listener, sums <-chan [sha256.Size]byte)
 	defer in.Close()
 	_ = in.SetDeadline(time.Now().Add(transferTime))
 	hash := sha256.New()
-	n, err := io.Copy(hash, in)
+	n, err := io.Copy(&pauses{Writer: hash, longest: &x.pause, last: time.Now()}, in)
 	if err != nil {
 		return fmt.Errorf("received %d bytes: %w", n, err)
 	}
@@ -108,11 +128,33 @@ func (x *transfer) receive(listener net.Listener, sums <-chan [sha256.Size]byte)
 	return nil
 }
 
+// pauses finds the longest time between two writes.
+type pauses struct {
+	io.Writer
+	longest *atomic.Int64 // ns
+	last    time.Time
+}
+
+func (p *pauses) Write(part []byte) (int, error) {
+	now := time.Now()
+	if pause := int64(now.Sub(p.last)); pause > p.longest.Load() {
+		p.longest.Store(pause)
+	}
+	p.last = now
+	return p.Writer.Write(part)
+}
+
 // midway waits until the transfer has made progress.
 func (x *transfer) midway() {
 	x.t.Helper()
 	before := x.carried.Load()
 	eventually(x.t, "the transfer to continue", func() bool { return x.carried.Load() > before+1<<20 })
+}
+
+// reached waits until so many bytes have been handed to the connection.
+func (x *transfer) reached(size int64) {
+	x.t.Helper()
+	eventually(x.t, "the transfer to reach its size", func() bool { return x.carried.Load() >= size })
 }
 
 // finish lets the transfer end, and waits until both sides have.

@@ -62,6 +62,7 @@ func addressTranslation(t *testing.T, datagrams int) {
 // The router sees the outer header only, and the destination would restore packets with an
 // address that was not translated: path validation notices, and nothing is marked.
 func TestAddressTranslationOfOuterHeaders(t *testing.T) {
+	t.Parallel() // it mostly waits
 	for _, encoding := range []string{"udp", "shim", "ipip"} {
 		t.Run(encoding, func(t *testing.T) {
 			t.Parallel() // it mostly waits

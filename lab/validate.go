@@ -2,6 +2,7 @@ package lab
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -38,12 +39,22 @@ func (s *Spec) validate() error {
 	if len(s.Hosts) == 0 {
 		return faultf("$", "lab %s: has no hosts", s.Name)
 	}
-	for name := range s.Hosts {
+	nodes := map[uint32]string{}
+	for _, name := range slices.Sorted(maps.Keys(s.Hosts)) {
 		if !hostName.MatchString(name) || slices.Contains(reservedNames, name) {
 			return faultf("$.hosts", "host name %q: not a lower case letter and up to 14 letters, digits and hyphens, or reserved", name)
 		}
 		if slices.ContainsFunc(s.Hosts[name].Run, func(line string) bool { return strings.TrimSpace(line) == "" }) {
 			return faultf("$.hosts."+name+".run", "run of host %s: a command is empty", name)
+		}
+		if id := s.Hosts[name].IOAM; id != 0 {
+			if id > ioamMax {
+				return faultf("$.hosts."+name+".ioam", "ioam %#x of host %s: not from 0x1 to %#x", id, name, ioamMax)
+			}
+			if other, taken := nodes[id]; taken {
+				return faultf("$.hosts."+name+".ioam", "ioam %#x of host %s: already taken by %s", id, name, other)
+			}
+			nodes[id] = name
 		}
 	}
 	if !slices.Contains([]string{"", "auto", "none"}, s.Routes) {

@@ -173,6 +173,7 @@ func TestPathValidationPasses(t *testing.T) {
 // A middlebox that drops, strips or corrupts what is behind a datagram takes nothing from
 // applications: no packet is marked in the option, and the next encoding is used.
 func TestPathValidationAgainstMiddleboxes(t *testing.T) {
+	t.Parallel() // it mostly waits
 	for _, row := range []struct {
 		name, state string
 		box         surplusBox
@@ -241,6 +242,7 @@ var sizeBox = instructions(slices.Concat(asm.Instructions{
 // Packets that fit a path, but not once they are marked, are not marked, although no router
 // reports its MTU.
 func TestPathValidationFindsSize(t *testing.T) {
+	t.Parallel() // it mostly waits
 	headers := map[string]int{"ipv4": 28, "ipv6": 48}
 	for family, address := range toB {
 		for _, pillion := range []bool{true, false} {
@@ -293,6 +295,7 @@ var validatingHosts = strings.Replace(perfect, "agents: [a, b]", "agents: [a, b]
 // A session measures from the first packet on, since the paths between its hosts were
 // tested before.
 func TestSessionValidatesPathsFirst(t *testing.T) {
+	t.Parallel() // it mostly waits
 	for name, address := range toB {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // it mostly waits
@@ -317,6 +320,7 @@ func TestSessionValidatesPathsFirst(t *testing.T) {
 // A path that begins to drop marks during a session makes it use another encoding, raises an
 // event and shows in the state of the source, until the path passes them again.
 func TestSessionAvoidsBlackHoles(t *testing.T) {
+	t.Parallel() // it mostly waits
 	for name, address := range toB {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // it mostly waits
@@ -366,6 +370,7 @@ func TestMissingMarksMakeSourceTestPath(t *testing.T) {
 // without a mark, until the source has found the size: the destination misses them, which is
 // what makes it look. TCP adapts by itself, with marks as without.
 func TestSmallerPathWithoutICMP(t *testing.T) {
+	t.Parallel() // it mostly waits
 	headers := map[string]int{"ipv4": 28, "ipv6": 48}
 	for family, address := range toB {
 		t.Run(family, func(t *testing.T) {
@@ -382,7 +387,8 @@ func TestSmallerPathWithoutICMP(t *testing.T) {
 			b.insert("b", "a", sizeBox)
 			b.says("agent-a", "marked packets are missing")
 			eventually(t, "the size of packets to be found", func() bool {
-				return strings.Contains(b.pillion("session", "show", "s"), "passed: marked packets arrive, up to 1400 bytes")
+				return strings.Contains(b.log("agent-a"), "path to "+address.String()+", encoding udp-option: passed: marked packets arrive, up to 1400 bytes") &&
+					strings.Contains(b.pillion("session", "show", "s"), "passed: marked packets arrive, up to 1400 bytes")
 			})
 			close(stop)
 			if err := <-stopped; err != nil {

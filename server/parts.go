@@ -18,7 +18,9 @@ import (
 	"pillion.dev/server/control"
 	"pillion.dev/server/event"
 	"pillion.dev/server/ingest"
+	"pillion.dev/server/join"
 	"pillion.dev/server/refusal"
+	"pillion.dev/server/topology"
 	"pillion.dev/server/web"
 )
 
@@ -62,10 +64,10 @@ func (w watching) Subscribe(streams []string, buffer int) web.Subscription {
 // followBuffer limits the backlog of a follower.
 const followBuffer = 1024 // batches
 
-// follow calls add with each batch of a stream as it is stored, and tick at an
+// follow calls add with each batch of the streams as it is stored, and tick at an
 // interval, until the context ends.
-func (s *server) follow(ctx context.Context, stream string, interval time.Duration, tick func(), add func(archive.Batch) error) {
-	watcher := s.ingest.Live().Watch([]string{stream}, followBuffer)
+func (s *server) follow(ctx context.Context, streams []string, interval time.Duration, tick func(), add func(archive.Batch) error) {
+	watcher := s.ingest.Live().Watch(streams, followBuffer)
 	defer watcher.Close()
 	ticks := time.NewTicker(interval)
 	defer ticks.Stop()
@@ -80,7 +82,7 @@ func (s *server) follow(ctx context.Context, stream string, interval time.Durati
 				return
 			}
 			if err := add(batch); err != nil {
-				s.log.Warn("process rows", "stream", stream, "agent", batch.Agent, "error", err)
+				s.log.Warn("process rows", "stream", batch.Schema.Name, "agent", batch.Agent, "error", err)
 			}
 			batch.Record.Release()
 		}
@@ -90,8 +92,22 @@ func (s *server) follow(ctx context.Context, stream string, interval time.Durati
 // followPaths adds traced paths to the topology as they are stored.
 func (s *server) followPaths(ctx context.Context) {
 	s.nameAddresses()
-	s.follow(ctx, measure.Hops.Name, 2*time.Second, s.nameAddresses, func(batch archive.Batch) error {
+	s.follow(ctx, []string{measure.Hops.Name}, 2*time.Second, s.nameAddresses, func(batch archive.Batch) error {
 		return s.topology.AddRows(batch.Agent, batch.Record)
+	})
+}
+
+// followDelays adds paths that routers wrote into packets to the topology as they are stored.
+func (s *server) followDelays(ctx context.Context) {
+	s.follow(ctx, []string{measure.HopDelays.Name}, time.Minute, func() {}, func(batch archive.Batch) error {
+		return s.topology.AddDelays(batch.Agent, batch.Record)
+	})
+}
+
+// followStages adds the stage times of routers to the topology as they are stored.
+func (s *server) followStages(ctx context.Context) {
+	s.follow(ctx, []string{measure.Router.Name}, time.Minute, func() {}, func(batch archive.Batch) error {
+		return s.topology.AddStages(batch.Agent, batch.Record)
 	})
 }
 
@@ -101,13 +117,27 @@ func (s *server) followLoss(ctx context.Context) {
 		return
 	}
 	loss := alarm.New(s.config.LossEvent.limit(), s.local)
-	s.follow(ctx, measure.Flows.Name, time.Second, loss.Tick, loss.Add)
+	s.follow(ctx, []string{measure.Flows.Name}, time.Second, loss.Tick, loss.Add)
 }
 
-// nameAddresses tells the topology which agent has which address.
+// followClocks estimates the clock offsets of all pairs as rows are stored.
+func (s *server) followClocks(ctx context.Context) {
+	s.follow(ctx, []string{measure.Flows.Name, measure.Clock.Name}, time.Second, s.clocks.Tick, s.clocks.Add)
+}
+
+// followSent passes on to destinations what sources have sent to them.
+func (s *server) followSent(ctx context.Context) {
+	s.follow(ctx, []string{measure.Sent.Name}, join.TickEvery, func() { s.join.Tick(ctx) }, s.join.Add)
+	s.join.Close()
+}
+
+// nameAddresses tells the topology which agent has which address, and what its host is.
 func (s *server) nameAddresses() {
-	names := map[netip.Addr]string{}
+	names, hosts := map[netip.Addr]string{}, map[string]topology.Host{}
 	for _, agent := range s.control.Agents() {
+		hosts[agent.Name] = topology.Host{
+			IOAMID: agent.IOAMID, Boot: agent.Boot, ClockErrorNs: agent.Clock.MaxErrorNs, Interfaces: agent.Interfaces,
+		}
 		for _, i := range agent.Interfaces {
 			for _, text := range i.Addresses {
 				if prefix, err := netip.ParsePrefix(text); err == nil {
@@ -117,6 +147,7 @@ func (s *server) nameAddresses() {
 		}
 	}
 	s.topology.SetAgents(names)
+	s.topology.SetHosts(hosts)
 }
 
 const retainEvery = time.Minute
@@ -215,6 +246,8 @@ func (s *server) figures() []web.Figure {
 		{Name: "pillion_live_missed_total", Help: "Batches that live subscribers missed because they were too slow.", Value: float64(in.LiveMissed)},
 		{Name: "pillion_bus_busy_total", Help: "Batches refused because the queue was full; agents resend them.", Value: float64(link.Busy)},
 		{Name: "pillion_own_rows_dropped_total", Help: "Events and audit records dropped because they came faster than they could be stored.", Value: float64(s.local.Dropped())},
+		{Name: "pillion_sent_reports_total", Help: "Flows in reports of sources that destinations have taken, so that packets which nothing follows count as lost.", Value: float64(s.join.Passed())},
+		{Name: "pillion_sent_reports_dropped_total", Help: "Flows in reports of sources that were not passed on: too old, too many, invalid, or the destination is away or of an earlier version.", Value: float64(s.join.Dropped())},
 		{Name: "pillion_ingest_implausible_rows_total", Help: "Rows stored whose time is more than an hour ahead of their arrival, or more than a year behind.", Value: float64(in.Implausible)},
 	}
 	figures = append(figures, web.Figure{Name: "pillion_conflicting_addresses",

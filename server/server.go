@@ -25,7 +25,9 @@ import (
 	"pillion.dev/server/backup"
 	"pillion.dev/server/control"
 	"pillion.dev/server/ingest"
+	"pillion.dev/server/join"
 	"pillion.dev/server/refusal"
+	"pillion.dev/server/skew"
 	"pillion.dev/server/topology"
 	"pillion.dev/server/web"
 )
@@ -56,6 +58,8 @@ type server struct {
 	bus       *bus.Server
 	control   *control.Control
 	topology  *topology.Topology
+	clocks    *skew.Clocks
+	join      *join.Join
 	web       *web.Server
 	// applications is nil if OML is disabled.
 	applications *applications
@@ -134,6 +138,7 @@ func (s *server) openIngest() (err error) {
 	}
 	s.refusals = refusal.New(s.local)
 	s.topology = topology.New(s.local)
+	s.clocks = skew.New(s.local.ClockPair, time.Now, s.log)
 	s.retained = map[string]bool{}
 	return s.applyRetention(context.Background())
 }
@@ -167,6 +172,7 @@ func (s *server) openControl() (err error) {
 	if err != nil {
 		return err
 	}
+	s.join = join.New(s.control)
 	s.authority.Use(s.control)
 	if err := s.bus.ServeStates(s.control.HandleState); err != nil {
 		return err
@@ -181,7 +187,7 @@ func (s *server) openWeb() (err error) {
 	}
 	s.web, err = web.New(web.Options{
 		Control: s.control, Topology: s.topology, Authority: s.authority, Archive: s.archive,
-		Live: watching{s.ingest.Live()}, Events: s.local, Health: s.health, Figures: s.figures, Page: s.page,
+		Live: watching{s.ingest.Live()}, Clocks: s.clocks, Events: s.local, Health: s.health, Figures: s.figures, Page: s.page,
 		TLS: s.authority.TLS(), Bus: s.busURL(), MetricsOpen: s.config.MetricsOpen, Queries: s.config.QueriesAtOnce,
 		PlainOff: s.config.PlainHTTP != nil && !*s.config.PlainHTTP, Proxies: proxies, Log: s.log,
 	})
@@ -268,7 +274,11 @@ func (s *server) serve(ctx context.Context) error {
 		parts.Go(func() { s.backup.Serve(ctx, s.backups) })
 	}
 	parts.Go(func() { s.followPaths(ctx) })
+	parts.Go(func() { s.followDelays(ctx) })
+	parts.Go(func() { s.followStages(ctx) })
 	parts.Go(func() { s.followLoss(ctx) })
+	parts.Go(func() { s.followClocks(ctx) })
+	parts.Go(func() { s.followSent(ctx) })
 	parts.Go(func() { s.retain(ctx) })
 	<-ctx.Done()
 	shut, stop := context.WithTimeout(context.Background(), shutTime)

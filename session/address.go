@@ -54,7 +54,7 @@ func Distinct(hosts []Host) (Addresses, []string) {
 
 // peer is a host as a peer, with its addresses of the families that the session marks.
 func (a Addresses) peer(spec Spec, host string) Peer {
-	peer := Peer{Agent: host}
+	peer := Peer{Agent: host, Prefixes: spec.textsBehind(host)}
 	for _, addr := range a[host] {
 		if spec.marks(addr.Is4()) {
 			peer.Addresses = append(peer.Addresses, addr.String())

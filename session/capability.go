@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"pillion.dev/measure/module"
 	"pillion.dev/measure/point"
 	"pillion.dev/wire"
 )
@@ -16,15 +17,48 @@ const SparseMarks = "sparse-marks"
 // fields that they do not know.
 const MarkKeys = "mark-keys"
 
+// RuleAuthentication is the capability to read marks with and without tags of the same source, of
+// different packets.
+const RuleAuthentication = "rule-authentication"
+
+// HopTraces is the capability to write and to read traces of hops. Earlier versions reject the
+// field.
+const HopTraces = "hops-ioam"
+
 // DescribeHost is the capability to answer Describe.
 const DescribeHost = "describe"
 
+// MarkPolicies is the capability to mark the packets of each rule in its own way.
+const MarkPolicies = "policies"
+
+// SentReports is the capability to report, as a source, what flows have sent, and to count, as
+// a destination, what of it never arrived.
+const SentReports = "sent-reports"
+
+// HashSampling is the capability to sample by content. Earlier versions reject the field.
+const HashSampling = "hash-sampling"
+
 // Capabilities returns what agents of this version can do and those of an earlier version
-// may not: the encodings that they write and read, by name, SparseMarks, MarkKeys, DescribeHost, and the
-// points that require a capability.
+// may not: the encodings that they write and read, by name, those above, and the points and
+// modules that require a capability.
 func Capabilities() []string {
-	capabilities := append(namesOf(wire.Encodings()), SparseMarks, MarkKeys, DescribeHost)
+	capabilities := append(namesOf(wire.Encodings()),
+		SparseMarks,
+		MarkKeys,
+		DescribeHost,
+		SentReports,
+		HashSampling,
+		Transit,
+		MarkPolicies,
+		HopTraces,
+		RuleAuthentication,
+	)
 	for _, d := range point.All() {
+		if d.Capability != "" {
+			capabilities = append(capabilities, d.Capability)
+		}
+	}
+	for _, d := range module.All() {
 		if d.Capability != "" {
 			capabilities = append(capabilities, d.Capability)
 		}
@@ -71,6 +105,12 @@ func Incapable(spec Spec, host Host) string {
 	if spec.Authentication == Authenticated && !host.can(MarkKeys) {
 		return fmt.Sprintf("the version of the agent on %s does not support authentication of marks: update it, or set authentication to auto", host.Name)
 	}
+	if len(spec.Transit) > 0 && !host.can(Transit) {
+		return fmt.Sprintf("the version of the agent on %s does not support transit: update it", host.Name)
+	}
+	if spec.aggregates() && !host.HasPolicies() {
+		return fmt.Sprintf("the version of the agent on %s does not support flow: update it, or leave flow out", host.Name)
+	}
 	if err != nil || len(known) == len(list) {
 		return ""
 	}
@@ -96,62 +136,113 @@ func capable(spec Spec, hosts []Host, pairs []Pair) []Pair {
 // Authenticates reports whether the version of the agent can write and check tags of marks.
 func (h Host) Authenticates() bool { return h.can(MarkKeys) }
 
+// AuthenticatesByRule reports whether the version of the agent can require tags in the packets of some
+// sessions with a source, and none in those of others.
+func (h Host) AuthenticatesByRule() bool { return h.can(RuleAuthentication) }
+
+// HasPolicies reports whether the version of the agent can mark the packets of each rule in its
+// own way.
+func (h Host) HasPolicies() bool { return h.can(MarkPolicies) }
+
+// Divides reports whether the version of the agent can be a waypoint, which divides the delay of
+// packets that it forwards.
+func (h Host) Divides() bool { return h.can(module.Segments.Capability) }
+
 // Measures reports whether the version of the agent can measure a point.
 func (h Host) Measures(name string) bool {
 	d := point.Find(name)
 	return d == nil || d.Capability == "" || h.can(d.Capability)
 }
 
+// marks reports whether the version of the agent can write and read a module.
+func (h Host) marks(name string) bool {
+	if d := module.Find(name); d != nil {
+		return d.Capability == "" || h.can(d.Capability)
+	}
+	return h.can(name)
+}
+
 // Restrict limits the sources of an assignment to what the agent and all peers of each task
 // can do, removes points that the agent cannot measure and keys that it does not know, and
-// returns why, by session. Tasks
-// that mark in the same way before, which those on one interface must, do so after.
+// returns why, by session. Tasks that mark in the same way before, which those on one interface
+// must, do so after. It replaces the lists of tasks: others may share them.
 func Restrict(a *Assignment, agent string, hosts []Host) map[string]string {
 	type way struct {
-		encoding              string
+		encoding, modules     string
 		sparse, authenticated bool
+	}
+	wayOf := func(task SourceTask) way {
+		return way{task.Encoding, strings.Join(task.Modules, ","), task.SparseMarks, task.Authenticated}
 	}
 	ends := map[way][]Host{}
 	for _, task := range a.Sources {
-		w := way{task.Encoding, task.SparseMarks, task.Authenticated}
+		w := wayOf(task)
 		for _, host := range hosts {
 			if host.Name == agent || slices.ContainsFunc(task.Peers, func(p Peer) bool { return p.Agent == host.Name }) {
 				ends[w] = append(ends[w], host)
 			}
 		}
 	}
-	early := slices.ContainsFunc(hosts, func(h Host) bool { return h.Name == agent && h.Capabilities == nil })
+	a.Sources, a.Destinations, a.Points = slices.Clone(a.Sources), slices.Clone(a.Destinations), slices.Clone(a.Points)
+	var own Host // without any capability if the agent is unknown
+	at := slices.IndexFunc(hosts, func(h Host) bool { return h.Name == agent })
+	if at >= 0 {
+		own = hosts[at]
+	}
 	restricted := map[string]string{}
-	a.restrictKeys(agent, hosts)
+	a.restrictKeys(own)
+	a.restrictTransit(own)
+	a.restrictHops(own, restricted)
+	a.restrictWaypoints(own, restricted)
+	a.restrictFields(own)
 	for i := range a.Sources {
 		task := &a.Sources[i]
-		if early {
+		if at >= 0 && own.Capabilities == nil {
 			task.StampEvery = 0 // which those versions reject: they stamp every packet
 		}
-		if reasons := task.restrict(ends[way{task.Encoding, task.SparseMarks, task.Authenticated}]); len(reasons) > 0 {
-			restricted[task.Session] = strings.Join(reasons, "; ")
+		if !own.can(SentReports) {
+			task.Interval = 0
+		}
+		reasons := task.restrict(ends[wayOf(*task)])
+		if every := task.Sampling.Hash; every > 0 && !own.can(HashSampling) {
+			task.Sampling.Hash, task.Sampling.HashSeed, task.Sampling.Random = 0, "", every
+			reasons = append(reasons, fmt.Sprintf("samples at random: the version of the agent on %s does not support sampling by content", agent))
+		}
+		if len(reasons) > 0 {
+			restricted[task.Session] = strings.TrimPrefix(restricted[task.Session]+"; "+strings.Join(reasons, "; "), "; ")
 		}
 	}
-	for _, host := range hosts {
-		if host.Name == agent {
-			a.Points = slices.DeleteFunc(slices.Clone(a.Points), func(task PointTask) bool {
-				if host.Measures(task.Point) {
-					return false
-				}
-				why := fmt.Sprintf("does not measure %s: the version of the agent does not support it", task.Point)
-				if text := restricted[task.Session]; !strings.Contains(text, why) {
-					restricted[task.Session] = strings.TrimPrefix(text+"; "+why, "; ")
-				}
-				return true
-			})
-		}
+	if at >= 0 {
+		a.restrictModules(own)
+		a.restrictPoints(own, restricted)
 	}
 	return restricted
 }
 
+// restrictPoints removes points that the agent cannot measure.
+func (a *Assignment) restrictPoints(own Host, restricted map[string]string) {
+	a.Points = slices.DeleteFunc(a.Points, func(task PointTask) bool {
+		if own.Measures(task.Point) {
+			return false
+		}
+		why := fmt.Sprintf("does not measure %s: the version of the agent does not support it", task.Point)
+		if text := restricted[task.Session]; !strings.Contains(text, why) {
+			restricted[task.Session] = strings.TrimPrefix(text+"; "+why, "; ")
+		}
+		return true
+	})
+}
+
+// restrictModules removes the modules of destinations that the agent cannot read.
+func (a *Assignment) restrictModules(own Host) {
+	for i := range a.Destinations {
+		a.Destinations[i].Modules = slices.DeleteFunc(slices.Clone(a.Destinations[i].Modules), func(name string) bool { return !own.marks(name) })
+	}
+}
+
 // restrictKeys removes the keys of sessions if the agent does not know the field.
-func (a *Assignment) restrictKeys(agent string, hosts []Host) {
-	if slices.ContainsFunc(hosts, func(h Host) bool { return h.Name == agent && h.can(MarkKeys) }) {
+func (a *Assignment) restrictKeys(own Host) {
+	if own.can(MarkKeys) {
 		return
 	}
 	for i := range a.Sources {
@@ -161,6 +252,54 @@ func (a *Assignment) restrictKeys(agent string, hosts []Host) {
 		a.Destinations[i].Authenticated = false
 		a.Destinations[i].Peers = withoutKeys(a.Destinations[i].Peers)
 	}
+}
+
+// restrictFields clears what the agent does not know, by the tags of the fields.
+func (a *Assignment) restrictFields(own Host) {
+	for i := range a.Sources {
+		restrictFields(&a.Sources[i], own)
+	}
+	for i := range a.Destinations {
+		restrictFields(&a.Destinations[i], own)
+	}
+}
+
+// restrictHops removes the traces of hops if the agent cannot read them.
+func (a *Assignment) restrictHops(own Host, restricted map[string]string) {
+	if own.can(HopTraces) {
+		return
+	}
+	for i := range a.Destinations {
+		if task := &a.Destinations[i]; task.Hops {
+			task.Hops = false
+			restricted[task.Session] = "reads no traces of hops: the version of the agent does not support it"
+		}
+	}
+}
+
+// restrictTransit removes tasks of sessions with transit if the agent does not know the field;
+// Incapable says why.
+func (a *Assignment) restrictTransit(own Host) {
+	if own.can(Transit) {
+		return
+	}
+	behind := func(own []string, peers []Peer) bool {
+		return len(own) > 0 || slices.ContainsFunc(peers, func(p Peer) bool { return len(p.Prefixes) > 0 })
+	}
+	a.Sources = slices.DeleteFunc(a.Sources, func(t SourceTask) bool { return behind(t.Transit, t.Peers) })
+	a.Destinations = slices.DeleteFunc(a.Destinations, func(t DestinationTask) bool { return behind(t.Transit, t.Peers) })
+	a.Points = slices.DeleteFunc(a.Points, func(t PointTask) bool { return behind(nil, t.Peers) })
+}
+
+// restrictHops lets routers write into packets only if both ends can deal with that.
+func (t *SourceTask) restrictHops(ends []Host) (reasons []string) {
+	for _, host := range ends {
+		if t.HopsGap != 0 && !host.can(HopTraces) {
+			reasons = append(reasons, fmt.Sprintf("measures no delays of hops: the version of the agent on %s does not support it", host.Name))
+			t.HopsGap = 0
+		}
+	}
+	return reasons
 }
 
 func withoutKeys(peers []Peer) []Peer {
@@ -187,11 +326,18 @@ func (t *SourceTask) restrict(ends []Host) (reasons []string) {
 			reasons = append(reasons, fmt.Sprintf("marks every packet: the version of the agent on %s does not support sparse marks", host.Name))
 			t.SparseMarks = false
 		}
+		t.Modules = slices.DeleteFunc(slices.Clone(t.Modules), func(name string) bool {
+			if host.marks(name) {
+				return false
+			}
+			reasons = append(reasons, fmt.Sprintf("marks without %s: the version of the agent on %s does not support it", name, host.Name))
+			return true
+		})
 		if t.Authenticated && !host.can(MarkKeys) {
 			reasons = append(reasons, fmt.Sprintf("marks without authentication: the version of the agent on %s does not support it", host.Name))
 			t.Authenticated = false
 		}
 	}
 	t.Encoding = list.String()
-	return reasons
+	return append(reasons, t.restrictHops(ends)...)
 }

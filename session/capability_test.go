@@ -147,3 +147,45 @@ func TestPointsOfEarlierAgents(t *testing.T) {
 		t.Errorf("restricted although able: %+v", a.Points)
 	}
 }
+
+// Traces of hops are asked of agents that read them only.
+func TestHopsOfEarlierAgents(t *testing.T) {
+	for _, row := range []struct {
+		name         string
+		capabilities []string
+		hops         bool
+	}{
+		{"none stated", nil, false},
+		{"without", []string{SparseMarks, MarkKeys}, false},
+		{"with", []string{SparseMarks, MarkKeys, HopTraces}, true},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			a := Assignment{Destinations: []DestinationTask{{Session: "s", Hops: true}}}
+			reasons := Restrict(&a, "h1", []Host{{Name: "h1", Capabilities: row.capabilities}})
+			if a.Destinations[0].Hops != row.hops || (reasons["s"] == "") != row.hops {
+				t.Errorf("hops %v, %q", a.Destinations[0].Hops, reasons)
+			}
+		})
+	}
+}
+
+// Sources of an earlier version sample at random instead of by content.
+func TestHashSamplingOfEarlierAgents(t *testing.T) {
+	for _, row := range []struct {
+		name         string
+		capabilities []string
+		want         Sampling
+	}{
+		{"none stated", nil, Sampling{Random: 5}},
+		{"without", []string{SparseMarks, MarkKeys, "native"}, Sampling{Random: 5}},
+		{"with", []string{SparseMarks, MarkKeys, "native", HashSampling}, Sampling{Hash: 5, HashSeed: "x"}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			a := Assignment{Sources: []SourceTask{{Session: "s", Encoding: "native", Sampling: Sampling{Hash: 5, HashSeed: "x"}}}}
+			reasons := Restrict(&a, "h1", []Host{{Name: "h1", Capabilities: row.capabilities}})
+			if a.Sources[0].Sampling != row.want || strings.Contains(reasons["s"], "samples at random") != (row.want.Hash == 0) {
+				t.Errorf("%+v, %q", a.Sources[0].Sampling, reasons)
+			}
+		})
+	}
+}

@@ -2,24 +2,21 @@ package session
 
 import (
 	"cmp"
-	"slices"
 
 	"pillion.dev/wire"
 )
 
 // Complete returns the specification with defaults filled in and modules sorted.
 func (s Spec) Complete() Spec {
-	s.Modules = slices.Sorted(slices.Values(s.Modules))
-	if len(s.Modules) == 0 {
-		s.Modules = []string{wire.Delay.String(), wire.Loss.String()}
+	s.Modules = s.completeModules()
+	if s.Encoding == "" && len(s.Waypoints) > 0 {
+		s.Encoding = waypointEncodings()
 	}
-	s.Family = cmp.Or(s.Family, setting("family").Default)
+	s.completeSettings()
 	s.Encoding = completeEncodings(s.Encoding, s.Family)
-	s.StampEvery = cmp.Or(s.StampEvery, defaultInteger("stamp_every"))
-	s.Authentication = cmp.Or(s.Authentication, setting("authentication").Default)
 	s.Granularity = cmp.Or(s.Granularity, setting("granularity").Default)
+	s.Flow = completeFlow(s.Flow)
 	s.Interval = cmp.Or(s.Interval, defaultDuration("interval"))
-	s.Lease = cmp.Or(s.Lease, defaultDuration("lease"))
 	s.Trace = cmp.Or(s.Trace, defaultDuration("trace"))
 	s.Points = completePoints(s.Points)
 	if s.Cron != "" {
@@ -39,6 +36,9 @@ func (s Spec) samplingOf(agent string) Sampling {
 	}
 	if sampling.Random == 1 {
 		sampling.Random = 0
+	}
+	if sampling.Hash <= 1 {
+		sampling.Hash, sampling.HashSeed = 0, ""
 	}
 	return sampling
 }

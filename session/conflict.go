@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -15,9 +16,11 @@ import (
 var ErrConflict = errors.New("conflict")
 
 // Conflict returns an error if a session cannot run alongside the running ones. An
-// interface has one marking program, so sessions that share it must agree on how to mark.
-// Their peers and filters are merged; so are those of destinations, as far as they fit.
-func Conflict(running []Plan, next Plan) error {
+// interface has one marking program, so sessions that share it must agree on how to mark: all
+// of them, or only those whose packets overlap, where the agent has the capability
+// MarkPolicies. Their peers and filters are merged; so are those of destinations, as far as
+// they fit.
+func Conflict(running []Plan, next Plan, hosts []Host) error {
 	var faults []error
 	for _, agent := range slices.Sorted(maps.Keys(next.Assignments)) {
 		var others []SourceTask
@@ -29,83 +32,265 @@ func Conflict(running []Plan, next Plan) error {
 			}
 		}
 		for _, task := range next.Assignments[agent].Destinations {
-			if err := fitsReading(reading, task); err != nil {
+			if err := fitsReading(reading, task, hasPolicies(hosts, agent)); err != nil {
 				faults = append(faults, fmt.Errorf("%s: %w", agent, err))
 			}
 		}
 		for _, task := range next.Assignments[agent].Sources {
-			if err := Fits(others, task); err != nil {
+			if err := Fits(others, task, hasPolicies(hosts, agent), hosts); err != nil {
 				faults = append(faults, fmt.Errorf("%s: %w", agent, err))
 			}
 		}
 	}
-	if more := len(faults) - 1; more > 0 {
-		return fmt.Errorf("%w; likewise on %d more agents", faults[0], more)
+	switch more := len(faults) - 1; {
+	case more == 1:
+		return fmt.Errorf("%w; likewise on another agent", faults[0])
+	case more > 1:
+		return fmt.Errorf("%w; likewise on %d other agents", faults[0], more)
 	}
 	return errors.Join(faults...)
 }
 
+func hasPolicies(hosts []Host, agent string) bool {
+	i := slices.IndexFunc(hosts, func(h Host) bool { return h.Name == agent })
+	return i >= 0 && hosts[i].HasPolicies()
+}
+
 // Fits returns an error if an agent cannot mark for one more session. A task without a
-// device may use any.
-func Fits(others []SourceTask, next SourceTask) error {
-	set := map[rule]bool{}
-	addRules(set, next)
-	same := true // equal filters: the addresses are in a table without that limit
+// device may use any. With policies, the agent can mark the packets of each rule differently. Hosts
+// are those of its peers.
+func Fits(others []SourceTask, next SourceTask, policies bool, hosts []Host) error {
+	var sharing []SourceTask
 	var met []string
+	uniform, same := true, true // same: equal filters, so the addresses are in a table without a limit
 	for _, other := range others {
 		if !mayShare(other.Device, next.Device) {
 			continue
 		}
-		if field, theirs, ours := differ(other, next); field != "" {
-			return fmt.Errorf("%w with session %s: different %s on the same interface (existing: %s; new: %s); "+
-				"use the same value, or set an interface for each", ErrConflict, other.Session, field, theirs, ours)
-		}
-		addRules(set, other)
+		sharing, met = append(sharing, other), append(met, other.Session)
 		same = same && slices.Equal(other.Filters, next.Filters)
-		met = append(met, other.Session)
+		field, theirs, ours := differ(other, next)
+		if field == "" {
+			continue
+		}
+		if uniform = false; policies {
+			if err := collide(other, next, hosts); err != nil {
+				return err
+			}
+			continue
+		}
+		return fmt.Errorf("%w with session %s: different %s on the same interface (existing: %s; new: %s); "+
+			"use the same value, or set an interface for each", ErrConflict, other.Session, field, theirs, ours)
 	}
-	if same || len(set) <= RulesMax {
+	if uniform && same {
 		return nil
 	}
-	return fmt.Errorf("%w with session %s: their filters differ and, combined with the destination addresses, need %d rules; "+
-		"a source supports %d unless all filters are equal", ErrConflict, strings.Join(met, " and "), len(set), RulesMax)
+	sharing = append(sharing, next)
+	if !uniform {
+		if _, _, err := Policies(sharing); err != nil {
+			return fmt.Errorf("%w with session %s: %w", ErrConflict, strings.Join(met, " and "), err)
+		}
+		return nil
+	}
+	if n := countRules(sharing); n > RulesMax {
+		return fmt.Errorf("%w with session %s: their filters differ and, combined with the addresses of sources and destinations, need %d rules; "+
+			"a source supports %d unless all filters are equal", ErrConflict, strings.Join(met, " and "), n, RulesMax)
+	}
+	return nil
+}
+
+// collide returns an error if some packet is to be marked by both tasks and they do not agree
+// how, or if the destination of both reads marks of a source in one way only. What both ask of a
+// packet can be more modules than either, and the denser sampling.
+func collide(other, next SourceTask, hosts []Host) error {
+	if a, b := other.Authenticated, next.Authenticated; a != b {
+		if i := slices.IndexFunc(next.Peers, func(p Peer) bool { return other.hasPeer(p.Agent) && !authenticatesByRule(hosts, p.Agent) }); i >= 0 {
+			return fmt.Errorf("%w with session %s: different authentication of packets to %s (existing: %s; new: %s), whose version of the agent requires tags of all marks of a source or of none; "+
+				"update it, or use the same value, other destinations, or an interface for each", ErrConflict, other.Session, next.Peers[i].Agent, authentication(a), authentication(b))
+		}
+	}
+	for _, f := range ways(other, next) {
+		if f.a == f.b {
+			continue
+		}
+		theirs, ours, ok := overlap(other, next)
+		if !ok {
+			return nil
+		}
+		return fmt.Errorf("%w with session %s: different %s for the same packets (existing: %s, rule %s; new: %s, rule %s); "+
+			"use the same value, filters that do not overlap, or an interface for each", ErrConflict, other.Session, f.name, f.a, theirs, f.b, ours)
+	}
+	return nil
+}
+
+func authenticatesByRule(hosts []Host, agent string) bool {
+	i := slices.IndexFunc(hosts, func(h Host) bool { return h.Name == agent })
+	return i >= 0 && hosts[i].AuthenticatesByRule()
+}
+
+func (t *SourceTask) hasPeer(agent string) bool {
+	return slices.ContainsFunc(t.Peers, func(p Peer) bool { return p.Agent == agent })
 }
 
 // mayShare reports whether two tasks may be on the same interface: one without a device may
 // use any.
-func mayShare(device, other string) bool { return device == other || device == "" || other == "" }
+func mayShare(device, other string) bool {
+	if device == "" || other == "" {
+		return true
+	}
+	names := Devices(other)
+	return slices.ContainsFunc(Devices(device), func(name string) bool { return slices.Contains(names, name) })
+}
 
-// fitsReading returns an error if an agent cannot tell which marks to read for one more session.
-func fitsReading(others []DestinationTask, next DestinationTask) error {
-	filters := map[fivetuple.Filter]bool{}
+// reading is a rule by which a destination reads marks.
+type reading struct {
+	fivetuple.Filter
+	flow fivetuple.Fields // 0: those of all its sessions
+}
+
+// fitsReading returns an error if an agent cannot tell which marks to read for one more session. With
+// policies, each rule has its own fields of flows.
+func fitsReading(others []DestinationTask, next DestinationTask, policies bool) error {
+	sharing := slices.DeleteFunc(slices.Clone(others), func(t DestinationTask) bool { return !mayShare(t.Device, next.Device) })
+	for _, task := range sharing {
+		if err := cmp.Or(sameFlows(task, next, policies), sameBlocks(task, next), sameTags(task, next)); err != nil {
+			return err
+		}
+	}
+	differ := slices.ContainsFunc(sharing, func(t DestinationTask) bool {
+		return len(t.Amends) == 0 && len(next.Amends) == 0 && t.Fields() != next.Fields()
+	})
+	rules := map[reading]bool{}
 	var met []string
-	for _, task := range append(slices.Clone(others), next) {
-		if !mayShare(task.Device, next.Device) {
-			continue
+	for _, task := range append(sharing, next) {
+		own := task.readings(differ)
+		for _, rule := range own {
+			rules[rule] = true
 		}
-		for _, filter := range task.Filters {
-			filters[filter] = true
-		}
-		if task.Session != next.Session && len(task.Filters) > 0 {
+		if task.Session != next.Session && len(own) > 0 {
 			met = append(met, task.Session)
 		}
 	}
-	if len(filters) <= RulesMax || len(next.Filters) == 0 {
+	if len(rules) <= RulesMax || len(next.readings(differ)) == 0 {
 		return nil
 	}
+	if len(met) == 0 {
+		return fmt.Errorf("%w: its destinations have %d addresses and prefixes; a waypoint supports %d", ErrConflict, len(rules), RulesMax)
+	}
 	return fmt.Errorf("%w with session %s: they have %d different filters; a destination supports %d", ErrConflict,
-		strings.Join(met, " and "), len(filters), RulesMax)
+		strings.Join(met, " and "), len(rules), RulesMax)
 }
 
-func differ(a, b SourceTask) (field, theirs, ours string) {
-	for _, f := range []struct{ name, a, b string }{
-		{"modules", strings.Join(a.Modules, ","), strings.Join(b.Modules, ",")},
+// readings are the rules of the task. Where the fields of flows differ, one without filters needs one, too.
+func (t *DestinationTask) readings(differ bool) []reading {
+	var rules []reading
+	for _, filter := range t.rules() {
+		rules = append(rules, reading{Filter: filter})
+	}
+	if !differ || len(t.Amends) > 0 {
+		return rules
+	}
+	if len(rules) == 0 {
+		rules = make([]reading, 1)
+	}
+	for i := range rules {
+		rules[i].flow = t.Fields()
+	}
+	return rules
+}
+
+// sameFlows returns an error if a destination cannot tell apart the flows of both tasks: marks of
+// an aggregate do not say which of the filters their packets match. Without policies it tells flows
+// apart by the same fields for all marks that it reads.
+func sameFlows(other, next DestinationTask, policies bool) error {
+	if len(other.Amends) > 0 || len(next.Amends) > 0 { // its flows are not counted
+		return nil
+	}
+	const advice = "use the same value, or set an interface for each"
+	if a, b := other.Fields(), next.Fields(); a != b {
+		if policies {
+			return nil
+		}
+		return fmt.Errorf("%w with session %s: different flow on the same interface of a destination (existing: %s; new: %s); %s", ErrConflict, other.Session, a, b, advice)
+	}
+	if a, b := filtersText(other.Filters), filtersText(next.Filters); next.Fields() != fivetuple.All && a != b {
+		return fmt.Errorf("%w with session %s: different filters of flows by %s on the same interface of a destination (existing: %s; new: %s); %s",
+			ErrConflict, other.Session, next.Fields(), a, b, advice)
+	}
+	return nil
+}
+
+// sameTags returns an error if one task requires tags of marks that the other wants without: a
+// destination tells sessions of a source apart by their filters only, so that it would count forged
+// marks for both, or none of those without a tag.
+func sameTags(other, next DestinationTask) error {
+	if other.Authenticated == next.Authenticated || len(other.Amends) > 0 || len(next.Amends) > 0 {
+		return nil
+	}
+	theirs, ours, ok := someOverlap(other.Filters, next.Filters)
+	if !ok {
+		return nil
+	}
+	for _, peer := range next.Peers {
+		if slices.ContainsFunc(other.Peers, func(p Peer) bool { return p.Agent == peer.Agent && len(common(p.Ends(), peer.Ends())) > 0 }) {
+			return fmt.Errorf("%w with session %s: different authentication of the same packets of %s on the same interface of a destination (existing: %s, filter %s; new: %s, filter %s); "+
+				"use the same value, filters that do not overlap, or an interface for each", ErrConflict, other.Session, peer.Agent, authentication(other.Authenticated), theirs, authentication(next.Authenticated), ours)
+		}
+	}
+	return nil
+}
+
+// authentication is the setting, as decided.
+func authentication(on bool) string {
+	if on {
+		return Authenticated
+	}
+	return Unauthenticated
+}
+
+type difference struct{ name, a, b string }
+
+// ways are the settings in which the marks of one packet cannot differ.
+func ways(a, b SourceTask) []difference {
+	return []difference{
 		{"encoding", a.Encoding, b.Encoding},
 		{"stamp_every", fmt.Sprint(a.StampEvery), fmt.Sprint(b.StampEvery)},
 		{"sparse_marks", strconv.FormatBool(a.SparseMarks), strconv.FormatBool(b.SparseMarks)},
-		{"authentication", strconv.FormatBool(a.Authenticated), strconv.FormatBool(b.Authenticated)},
-		{"family", a.Family, b.Family},
-	} {
+		{"authentication", authentication(a.Authenticated), authentication(b.Authenticated)},
+		{"flow", a.Fields().String(), b.Fields().String()},
+		{"filters", aggregated(a), aggregated(b)},
+		{"hops_gap", a.HopsGap.String(), b.HopsGap.String()},
+		{"block", a.Block.String(), b.Block.String()},
+		{"waypoints", dividedBy(a, b), dividedBy(b, a)},
+		{"transit", strconv.FormatBool(len(a.Transit) > 0), strconv.FormatBool(len(b.Transit) > 0)},
+	}
+}
+
+// aggregated are the filters of a task that aggregates: all packets of an aggregate are numbered
+// together.
+func aggregated(t SourceTask) string {
+	if t.Fields() == fivetuple.All {
+		return ""
+	}
+	return filtersText(t.Filters)
+}
+
+// filtersText is the same for equal filters.
+func filtersText(filters []fivetuple.Filter) string {
+	if len(filters) == 0 {
+		return "none"
+	}
+	var texts []string
+	for _, filter := range filters {
+		texts = append(texts, fmt.Sprintf("%q", filter))
+	}
+	return strings.Join(texts, ", ")
+}
+
+// differ returns the first setting in which tasks differ that mark all packets in the same way.
+func differ(a, b SourceTask) (field, theirs, ours string) {
+	all := append([]difference{{"modules", strings.Join(a.Modules, ","), strings.Join(b.Modules, ",")}}, ways(a, b)...)
+	for _, f := range append(all, difference{"family", a.Family, b.Family}) {
 		if f.a != f.b {
 			return f.name, f.a, f.b
 		}

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"net/netip"
 	"time"
 
 	"pillion.dev/measure/point"
@@ -14,6 +15,8 @@ type Request struct {
 	Doctor *Doctor     `json:"doctor,omitempty"`
 	// Describe requires the capability of this name.
 	Describe *Describe `json:"describe,omitempty"`
+	// Sent requires the capability SentReports.
+	Sent []SentReport `json:"sent,omitempty"`
 }
 
 // Reply is the agent's answer, with the field of the request set, or an error.
@@ -47,6 +50,12 @@ type Peer struct {
 	// Approved are those of the addresses that count without a proof, since an operator has
 	// approved them.
 	Approved []string `json:"approved,omitempty"`
+	// Prefixes of the hosts behind the agent: packets from and to them are measured in place of
+	// the agent's own. Only for agents with the capability Transit.
+	Prefixes []string `json:"prefixes,omitempty"`
+	// Number by which marks name the agent, if it has Prefixes; 0: they name none. Only for agents
+	// with the capability Transit.
+	Number uint32 `json:"number,omitempty"`
 	// Named: the session selects the agent by its name, so that addresses which are reserved
 	// otherwise, such as that of the server, are marked too. Both are only for agents with the
 	// capability MarkKeys.
@@ -63,9 +72,17 @@ type SourceTask struct {
 	// Addresses of the source, by which destinations identify it: only packets from
 	// them are marked, not forwarded ones. None means any.
 	Addresses []string `json:"addresses,omitempty"`
-	Peers     []Peer   `json:"peers"`
-	Modules   []string `json:"modules"`
-	Encoding  string   `json:"encoding"`
+	// Transit are the prefixes of hosts behind this one: packets from them, which it forwards, are
+	// marked in place of its own. Only for agents with the capability Transit.
+	Transit []string `json:"transit,omitempty"`
+	// Waypoints of the session, with which others on the interface have to agree. Agents need not know
+	// them.
+	Waypoints []string `json:"-"`
+	// Number of this agent, which its marks name, if it has Transit; 0: none.
+	Number   uint32   `json:"number,omitempty"`
+	Peers    []Peer   `json:"peers"`
+	Modules  []string `json:"modules"`
+	Encoding string   `json:"encoding"`
 	// StampEvery is that of the specification; 0, from a server that does not know it: the
 	// default.
 	StampEvery  uint32 `json:"stamp_every,omitempty"`
@@ -76,6 +93,16 @@ type SourceTask struct {
 	Filters       []fivetuple.Filter `json:"filters,omitempty"`
 	Sampling      Sampling           `json:"sampling"`
 	Lease         Duration           `json:"lease"`
+	// Interval of the rows of the stream sent_flows; 0: none. Only for agents with the capability
+	// SentReports.
+	Interval Duration `json:"interval,omitzero"`
+	// Block is the length of blocks, if the encodings have one that carries them; agents that know
+	// such an encoding know the field.
+	Block Duration `json:"block,omitzero" needs:"altmark"`
+	// HopsGap lets routers write into at most one packet in this time; 0: into none. Only for
+	// agents with the capability HopTraces.
+	HopsGap Duration `json:"hops_gap,omitzero"`
+	FlowTable
 }
 
 // DestinationTask reads marks from the peers, for one session.
@@ -87,9 +114,27 @@ type DestinationTask struct {
 	Interval    Duration           `json:"interval"`
 	Granularity string             `json:"granularity"`
 	Records     bool               `json:"records,omitempty"`
+	// Modules are those of the session whose data marks carry in options of their own. Only for
+	// agents with the capabilities of these modules.
+	Modules []string `json:"modules,omitempty"`
 	// Authenticated marks carry a tag; others do not count. Only for agents with the capability
 	// MarkKeys.
 	Authenticated bool `json:"authenticated,omitempty"`
+	// Hops: rows of each hop of traced packets. Only for agents with the capability HopTraces.
+	Hops bool `json:"hops,omitempty"`
+	// Transit are the prefixes of hosts behind this one, to which marked packets are on their way.
+	// Only for agents with the capability Transit.
+	Transit []string `json:"transit,omitempty"`
+	// Block is that of the sources.
+	Block Duration `json:"block,omitzero" needs:"altmark"`
+	// Amends are prefixes: into marks of packets to them, which this host forwards, it writes the
+	// time of their arrival. The task reads none. Only for agents with the capability of the module
+	// segments.
+	Amends []string `json:"amends,omitempty"`
+	// DividedBy are the agents that write these times on paths to this one. Only for agents with the
+	// capability of the module segments.
+	DividedBy []string `json:"divided_by,omitempty"`
+	FlowTable
 }
 
 // PointTask measures a point, for one session.
@@ -153,6 +198,9 @@ type TaskState struct {
 	// Missing are the peers of a destination whose marked packets have just ceased to arrive,
 	// all or many of them.
 	Missing []string `json:"missing,omitempty"`
+	// OtherFlows are the peers of a destination whose marks are not measured, since they number
+	// flows by other fields than the session's, and by which.
+	OtherFlows map[string]string `json:"other_flows,omitempty"`
 	// Counters since its start, by name; in packets unless the name says otherwise.
 	Counters map[string]uint64 `json:"counters,omitempty"`
 }
@@ -196,7 +244,9 @@ type State struct {
 	// Capabilities of the agent; earlier versions state none.
 	Capabilities []string `json:"capabilities,omitempty"`
 	// Boot is the running kernel's boot ID: agents that share it share a clock.
-	Boot       string            `json:"boot,omitempty"`
+	Boot string `json:"boot,omitempty"`
+	// IOAMID identifies the host in traces of hops; 0: it is no IOAM node.
+	IOAMID     uint32            `json:"ioam_id,omitempty"`
 	Labels     map[string]string `json:"labels,omitempty"` // from the agent's configuration
 	Interfaces []Interface       `json:"interfaces,omitempty"`
 	Clock      Clock             `json:"clock"`
@@ -266,6 +316,48 @@ type Describe struct {
 	// Devices whose offloads are described; none: all.
 	Devices []string `json:"devices,omitempty"`
 }
+
+// SentReport tells a destination what a source has sent to it in an interval: rows of the stream
+// sent_flows.
+type SentReport struct {
+	Session string `json:"session"`
+	// Source is the agent that delivered the rows.
+	Source   string   `json:"source"`
+	Interval Duration `json:"interval"`
+	// Age is how long ago the interval ended, by the server's clock.
+	Age   Duration   `json:"age"`
+	Flows []SentFlow `json:"flows"`
+}
+
+// SentFlow is one flow of a report. Numbers are modulo 2^31.
+type SentFlow struct {
+	Src      netip.Addr `json:"src"`
+	Dst      netip.Addr `json:"dst"`
+	Protocol uint8      `json:"proto"`
+	Sport    uint16     `json:"sport,omitempty"`
+	Dport    uint16     `json:"dport,omitempty"`
+
+	Start uint32 `json:"start"` // with which the flow began at the source
+	First uint32 `json:"first"` // of the first packet in the interval
+	Next  uint32 `json:"next"`  // behind that of the last one
+
+	// Of a row about a block, which has no numbers and whose length is the interval: its number,
+	// and what was sent in it.
+	Block    uint64 `json:"block,omitempty"`
+	Packets  uint64 `json:"packets,omitempty"`
+	MarkedNs int64  `json:"marked_ns,omitempty"` // when the packet left whose delay is measured, since 1970; 0: none did
+}
+
+// Key is the flow's five-tuple.
+func (f *SentFlow) Key() fivetuple.Key {
+	return fivetuple.Key{Src: f.Src, Dst: f.Dst, Protocol: f.Protocol, Sport: f.Sport, Dport: f.Dport}
+}
+
+// Limits of the reports in one request.
+const (
+	SentReportsMax = 256
+	SentFlowsMax   = 4096
+)
 
 // Check is the result of one check.
 type Check struct {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"pillion.dev/internal/quantity"
+	"pillion.dev/measure/module"
 	"pillion.dev/wire"
 )
 
@@ -13,7 +14,8 @@ import (
 // and rows in the archive. The CPU time per packet depends on the host; see bench.
 func Costs(spec Spec, pairs []Pair) []string {
 	spec = spec.Complete()
-	modules, err := wire.ParseModule(strings.Join(spec.Modules, ","))
+	modules, others := Marked(spec.Modules)
+	_, options, err := module.Options(others)
 	if err != nil {
 		return nil
 	}
@@ -21,7 +23,7 @@ func Costs(spec Spec, pairs []Pair) []string {
 	if err != nil {
 		return nil
 	}
-	metrics := strings.Join(spec.Modules, " and ")
+	metrics := strings.ReplaceAll(modules.String(), ",", " and ")
 	var costs []string
 	for _, family := range []struct {
 		is4   bool
@@ -31,8 +33,13 @@ func Costs(spec Spec, pairs []Pair) []string {
 		for _, e := range encodings {
 			if spec.marks(family.is4) && e.Applies(family.class) {
 				costs = append(costs, fmt.Sprintf("%d bytes in each marked %s packet (%s, encoding %v)",
-					spec.overhead(e, modules), family.name, metrics, e))
+					spec.overhead(e, modules, options), family.name, metrics, e))
 			}
+		}
+	}
+	for _, name := range others {
+		if d := module.Find(name); d != nil && !d.Built() {
+			costs = append(costs, strings.ReplaceAll(d.Cost(), "{interval}", spec.Interval.String()))
 		}
 	}
 	costs = append(costs, rowCosts(spec, pairs)...)
@@ -44,18 +51,23 @@ func Costs(spec Spec, pairs []Pair) []string {
 			costs = append(costs, p.costs(spec))
 		}
 	}
-	if spec.Trace > 0 {
+	if spec.Hops == HopsIOAM {
+		costs = append(costs, fmt.Sprintf("up to %d bytes in one IPv6 packet of each source every %v, in a Hop-by-Hop Options header: some routers forward such packets more slowly, "+
+			"and some networks drop them, which path validation notices; a row in hop_delays for each hop and one more, every %v and pair of addresses", wire.IOAMTrace.TaggedOverhead(wire.Delay|wire.Loss), spec.HopsGap, spec.Interval))
+	}
+	if spec.Trace > 0 && spec.Hops != HopsOff {
 		costs = append(costs, fmt.Sprintf("%s every %v for each address family", quantity.Count(len(pairs), "path trace"), spec.Trace))
 	}
 	return costs
 }
 
 // overhead is the number of bytes that a mark adds to a packet.
-func (s Spec) overhead(e wire.Encoding, modules wire.Module) int {
-	if s.Authentication == Unauthenticated {
-		return e.Overhead(modules)
+func (s Spec) overhead(e wire.Encoding, modules wire.Module, options int) int {
+	tagged := s.Authentication != Unauthenticated
+	if tagged {
+		modules = wire.Delay | wire.Loss
 	}
-	return e.TaggedOverhead(wire.Delay | wire.Loss)
+	return e.Size(modules, tagged, s.SparseMarks, options)
 }
 
 func rowCosts(spec Spec, pairs []Pair) []string {

@@ -31,6 +31,11 @@ device: {h1: eth0}
 lease: 4s
 stamp_every: 1
 trace: -1s
+hops: "off"
+hops_gap: 1s
+flow: src,dst
+flows: 2048
+idle: 30s
 start: 2026-03-01T08:00:00Z
 duration: 1h30m
 cron: "0 8 * * 1-5"
@@ -52,6 +57,7 @@ func TestParseSpec(t *testing.T) {
 		SamplingFor: map[string]Sampling{"h1": {Random: 3}},
 		Interval:    Duration(500 * time.Millisecond), Granularity: "host", Records: true,
 		Device: map[string]string{"h1": "eth0"}, StampEvery: 1, Lease: Duration(4 * time.Second), Trace: Duration(-time.Second),
+		Hops: "off", HopsGap: Duration(time.Second), Flow: "src,dst", Flows: 2048, Idle: Duration(30 * time.Second),
 		Start: time.Date(2026, 3, 1, 8, 0, 0, 0, time.UTC), Duration: Duration(90 * time.Minute),
 		Cron: "0 8 * * 1-5", TimeZone: "Europe/Berlin", Routers: []string{"r1"}, Points: []PointRequest{{Name: "router", Agents: []string{"r2"}}},
 	}

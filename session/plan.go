@@ -41,11 +41,11 @@ type Plan struct {
 func NewPlan(spec Spec, pairs []Pair, hosts []Host) Plan {
 	spec = spec.Complete()
 	addresses, warnings := Distinct(hosts)
+	warnings = slices.Concat(warnings, spec.overlapping(pairs, addresses), spec.waypointWarnings(hosts, pairs))
 	plan := Plan{Session: spec.Name, Assignments: Assign(spec, hosts, addresses, pairs, nil, pairs), Warnings: warnings}
 	for _, agent := range slices.Sorted(maps.Keys(plan.Assignments)) {
 		for _, task := range plan.Assignments[agent].Destinations {
-			plan.Steps = append(plan.Steps, Step{agent, StartDestination,
-				"read and remove marks of packets from " + names(task.Peers) + on(task.Device)})
+			plan.Steps = append(plan.Steps, Step{agent, StartDestination, task.action()})
 		}
 	}
 	for _, p := range spec.placedPoints() {
@@ -59,10 +59,19 @@ func NewPlan(spec Spec, pairs []Pair, hosts []Host) Plan {
 	for _, agent := range slices.Sorted(maps.Keys(plan.Assignments)) {
 		for _, task := range plan.Assignments[agent].Sources {
 			plan.Steps = append(plan.Steps, Step{agent, StartSource,
-				fmt.Sprintf("mark %s to %s%s while the marks are read there", task.Sampling, names(task.Peers), on(task.Device))})
+				fmt.Sprintf("mark %s%s to %s%s while the marks are read there", task.Sampling, forwarded("from", task.Transit), names(task.Peers), on(task.Device)) + task.hops()})
 		}
 	}
+	if warning := moduleWarning(spec); warning != "" {
+		plan.Warnings = append(plan.Warnings, warning)
+	}
+	plan.Warnings = append(plan.Warnings, spec.blockWarnings(pairs, hosts)...)
 	for _, host := range hosts {
+		if waypoint := plan.Assignments[host.Name]; len(waypoint.Destinations) > 0 && len(waypoint.Destinations[0].Amends) > 0 {
+			if why := Restrict(&Assignment{Destinations: waypoint.Destinations}, host.Name, hosts)[spec.Name]; why != "" {
+				plan.Warnings = append(plan.Warnings, host.Name+" "+why)
+			}
+		}
 		measured := slices.ContainsFunc(pairs, func(p Pair) bool { return p.Source == host.Name || p.Destination == host.Name })
 		if !measured {
 			continue
@@ -72,7 +81,10 @@ func NewPlan(spec Spec, pairs []Pair, hosts []Host) Plan {
 		} else if why := Incapable(spec, host); why != "" {
 			plan.Warnings = append(plan.Warnings, why+"; its pairs are not measured until then")
 		}
-		tasks := Assignment{Sources: slices.Clone(plan.Assignments[host.Name].Sources), Points: plan.Assignments[host.Name].Points}
+		if why := spec.flowWarning(host); why != "" {
+			plan.Warnings = append(plan.Warnings, why)
+		}
+		tasks := Assignment{Sources: plan.Assignments[host.Name].Sources, Points: plan.Assignments[host.Name].Points}
 		if why := Restrict(&tasks, host.Name, hosts)[spec.Name]; why != "" {
 			plan.Warnings = append(plan.Warnings, host.Name+" "+why)
 		}
@@ -80,15 +92,34 @@ func NewPlan(spec Spec, pairs []Pair, hosts []Host) Plan {
 	return plan
 }
 
+// hops describes what it does for delays of hops.
+func (t *SourceTask) hops() string {
+	if t.HopsGap == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; let routers write the time into one IPv6 packet every %v", t.HopsGap)
+}
+
 func names(peers []Peer) string {
 	list := make([]string, len(peers))
 	for i, peer := range peers {
 		list[i] = peer.Agent
+		if len(peer.Prefixes) > 0 {
+			list[i] = "hosts behind " + peer.Agent
+		}
 	}
 	if len(list) > 5 {
 		return fmt.Sprintf("%s and %d more", strings.Join(list[:4], ", "), len(list)-4)
 	}
 	return strings.Join(list, ", ")
+}
+
+// forwarded says that the packets are not the host's own.
+func forwarded(direction string, prefixes []string) string {
+	if len(prefixes) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" that it forwards %s %s", direction, strings.Join(prefixes, " and "))
 }
 
 func on(device string) string {
@@ -106,6 +137,11 @@ func (s Sampling) String() string {
 		text = fmt.Sprintf("one in %d packets", s.Every)
 	case s.Random > 1:
 		text = fmt.Sprintf("one in %d packets at random", s.Random)
+	case s.Hash > 1:
+		text = fmt.Sprintf("one in %d packets by content", s.Hash)
+		if s.HashSeed != "" {
+			text += fmt.Sprintf(" with seed %q", s.HashSeed)
+		}
 	}
 	if s.MinGap > 0 {
 		text += fmt.Sprintf(", at most one per %v", s.MinGap)
@@ -115,13 +151,15 @@ func (s Sampling) String() string {
 
 // Assign returns the tasks of a session by agent: destinations read the marks of the pairs, and
 // of those that are held since marks of theirs may still arrive; sources mark and trace paths
-// for those in mark. The three differ only while a session starts or stops. Points run while
+// for those in mark. A field of a task that has the name and the type of a key of the specification
+// has its value, unless it says otherwise here. The three differ only while a session starts or stops. Points run while
 // there are any pairs to read. An agent without an address gets no task, unless a pair is held: a
 // source without peers would mark all packets. No source marks for an agent that cannot read
 // its marks.
 func Assign(spec Spec, hosts []Host, addresses Addresses, pairs, held, mark []Pair) map[string]Assignment {
 	spec = spec.Complete()
 	assignments := map[string]Assignment{}
+	_, others := Marked(spec.Modules)
 	read := addresses.usable(spec, pairs)
 	known := map[Pair]bool{}
 	for _, pair := range read {
@@ -134,21 +172,25 @@ func Assign(spec Spec, hosts []Host, addresses Addresses, pairs, held, mark []Pa
 	}
 	for agent, peers := range ends(spec, addresses, read, false, func(p Pair) (string, string) { return p.Destination, p.Source }) {
 		a := assignments[agent]
-		a.Destinations = []DestinationTask{{
-			Session: spec.Name, Device: spec.Device[agent], Peers: peers, Filters: spec.Filters,
-			Interval: spec.Interval, Granularity: spec.Granularity, Records: spec.Records,
-			Authenticated: spec.Authentication != Unauthenticated,
-		}}
+		task := DestinationTask{Session: spec.Name}
+		fillTask(&task, &spec)
+		task.Device, task.Peers, task.Modules = spec.Device[agent], peers, others
+		task.Authenticated, task.Transit = spec.Authentication != Unauthenticated, spec.textsBehind(agent)
+		task.Hops, task.Block, task.FlowTable = spec.Hops == HopsIOAM, spec.block(), spec.destinationFlowTable()
+		a.Destinations = []DestinationTask{task}
 		assignments[agent] = a
 	}
+	assignWaypoints(spec, hosts, addresses, read, assignments)
 	for agent, peers := range ends(spec, addresses, capable(spec, hosts, mark), true, func(p Pair) (string, string) { return p.Source, p.Destination }) {
 		a := assignments[agent]
-		a.Sources = []SourceTask{{
-			Session: spec.Name, Device: spec.Device[agent], Addresses: addresses.peer(spec, agent).Addresses,
-			Peers: peers, Modules: spec.Modules, Encoding: spec.Encoding, StampEvery: spec.StampEvery,
-			SparseMarks: spec.SparseMarks, Authenticated: spec.Authentication != Unauthenticated, Family: spec.Family, Filters: spec.Filters,
-			Sampling: spec.samplingOf(agent), Lease: spec.Lease,
-		}}
+		task := SourceTask{Session: spec.Name}
+		fillTask(&task, &spec)
+		task.Device, task.Peers, task.Addresses = spec.Device[agent], peers, addresses.peer(spec, agent).Addresses
+		task.Authenticated, task.Transit = spec.Authentication != Unauthenticated, spec.textsBehind(agent)
+		task.Modules, task.Waypoints = atSource(spec.Modules), spec.Waypoints
+		task.Sampling, task.HopsGap = spec.samplingOf(agent), spec.hopsGap()
+		task.Block, task.FlowTable = spec.block(), spec.flowTable()
+		a.Sources = []SourceTask{task}
 		a.Traces = traces(spec, peers)
 		assignments[agent] = a
 	}
@@ -183,8 +225,16 @@ func ends(spec Spec, addresses Addresses, pairs []Pair, both bool, split func(Pa
 	return grouped
 }
 
+// hopsGap is that of its sources; 0: routers write into no packet.
+func (s Spec) hopsGap() Duration {
+	if s.Hops == HopsIOAM {
+		return s.HopsGap
+	}
+	return 0
+}
+
 func traces(spec Spec, peers []Peer) []TraceTask {
-	if spec.Trace < 0 {
+	if spec.Trace < 0 || spec.Hops == HopsOff {
 		return nil
 	}
 	var tasks []TraceTask

@@ -49,7 +49,7 @@ func TestPlanTasks(t *testing.T) {
 	want := Assignment{
 		Destinations: []DestinationTask{{Session: "web", Device: "eth1", Peers: h2, Filters: spec.Filters, Interval: defaultDuration("interval"), Granularity: ByFlow, Authenticated: true}},
 		Sources: []SourceTask{{Session: "web", Device: "eth1", Addresses: []string{"10.0.0.1", "2001:db8::1"}, Peers: h2, Filters: spec.Filters,
-			Modules: []string{"delay", "loss"}, Encoding: wire.DefaultEncodings().String(), StampEvery: 16, Authenticated: true, Family: "any", Lease: defaultDuration("lease")}},
+			Modules: []string{"delay", "loss"}, Encoding: wire.DefaultEncodings().String(), StampEvery: 16, Authenticated: true, Family: "any", Lease: defaultDuration("lease"), Interval: defaultDuration("interval")}},
 		Traces: []TraceTask{{Session: "web", Peer: "h2", Address: "10.0.0.2", Protocol: "udp", Every: defaultDuration("trace")}},
 	}
 	if !reflect.DeepEqual(a["h1"], want) {
@@ -151,7 +151,7 @@ func TestConflict(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			running := []Plan{planOf(t, named("first", row.first), many)}
 			next := planOf(t, named("new", row.new), many)
-			err := Conflict(append(running, next), next)
+			err := Conflict(append(running, next), next, many)
 			if row.says == "" && err != nil || row.says != "" && (!errors.Is(err, ErrConflict) || !strings.Contains(err.Error(), row.says)) {
 				t.Errorf("got %v, want %q", err, row.says)
 			}

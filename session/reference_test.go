@@ -36,21 +36,22 @@ func TestReference(t *testing.T) {
 	}
 }
 
-// TestReferenceExample: the example is valid, and has every key that is not an
-// alternative to another one.
+// TestReferenceExample: the examples are valid, and together have every key.
 func TestReferenceExample(t *testing.T) {
-	_, text, _ := strings.Cut(referenceEnd, "<<'EOF'\n")
-	text, _, _ = strings.Cut(text, "EOF\n")
-	spec, err := ParseSpec([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, problem := range spec.Validate() {
-		t.Error(problem)
+	var all strings.Builder
+	for _, match := range regexp.MustCompile(`(?s)<<'EOF'\n(.*?)EOF\n`).FindAllStringSubmatch(referenceEnd, -1) {
+		spec, err := ParseSpec([]byte(match[1]))
+		if err != nil {
+			t.Fatalf("%v\n%s", err, match[1])
+		}
+		for _, problem := range spec.Validate() {
+			t.Errorf("%s: %v", spec.Name, problem)
+		}
+		all.WriteString(match[1])
 	}
 	for _, k := range keysOf(t, reflect.TypeFor[Spec](), "") {
-		if name := k.name[strings.LastIndex(k.name, ".")+1:]; !strings.Contains(text, name+":") {
-			t.Errorf("the example lacks %s", k.name)
+		if name := k.name[strings.LastIndex(k.name, ".")+1:]; !strings.Contains(all.String(), name+":") {
+			t.Errorf("the examples lack %s", k.name)
 		}
 	}
 }
@@ -151,10 +152,12 @@ func values() map[string]string {
 	agents := fmt.Sprintf("up to %d agents", hostsMax)
 	return map[string]string{
 		"name": "up to 63 characters", "sources": selectors, "destinations": selectors, "routers": fmt.Sprintf("up to %d", selectorsMax),
-		"modules": strings.Join(modules, ", "), "encoding": "[list](encodings.md)",
+		"modules": setting("modules").Range(), "encoding": "[list](encodings.md)",
 		"family": span("family"), "granularity": span("granularity"),
 		"filters": fmt.Sprintf("up to %d", RulesMax), "sampling_for": agents, "device": agents,
 		"sampling.min_gap": span("min_gap"), "interval": span("interval"), "lease": span("lease"), "stamp_every": span("stamp_every"), "duration": span("duration"),
+		"hops": span("hops"), "hops_gap": span("hops_gap"),
+		"flow": span("flow"), "flows": span("flows"), "idle": span("idle"), "block": span("block"),
 		"trace": span("trace") + ", or negative", "start": "1970 to 2200", "cron": "five fields",
 		"points.name": "a [point](#points)", "points.agents": fmt.Sprintf("up to %d", selectorsMax),
 	}
@@ -205,7 +208,8 @@ func reference(t *testing.T) string {
 	if len(valid) > 0 {
 		t.Errorf("values of unknown keys: %v", valid)
 	}
-	fmt.Fprintf(&b, referencePoints, RulesMax)
+	b.WriteString(referenceModules + moduleRows() + referenceStreams + refusals(t))
+	fmt.Fprintf(&b, referencePoints, RulesMax, PoliciesMax)
 	for _, d := range point.All() {
 		if strings.HasPrefix(d.Name, "test_") {
 			continue // of point_test.go
@@ -237,10 +241,56 @@ errors. A file has at most %d KiB. Durations are written as ` + "`500ms`, `1h30m
 |---|---|---|---|---|---|
 `
 
+const referenceModules = `
+## Modules and streams
+
+What a session measures, in which stream the rows are, which [encodings](encodings.md) carry it, and whose clocks have to agree, because
+their difference is part of the figures:
+
+| ` + "`modules`" + ` | measures | stream | encodings | clocks | requires |
+|---|---|---|---|---|---|
+`
+
+const referenceStreams = `
+With ` + "`altmark`" + ` the clocks of both ends have to agree to a quarter of a block for loss, too. Beside these, a session has rows in:
+
+| setting | measures | stream | how | clocks |
+|---|---|---|---|---|
+| ` + "`trace`" + ` | path and round-trip time to each router | ` + "`hops`" + ` | probes of its own | none |
+| ` + "`hops: ioam`" + ` | one-way delay of each hop | ` + "`hop_delays`" + ` | traces in IPv6 packets | source, routers and destination |
+| ` + "`records`" + ` | each marked packet | ` + "`packets`" + ` | marks of all encodings | as its modules |
+| ` + "`routers`" + ` | time in each stage of a router, its queues | ` + "`router`, `router_queues`, `router_breaks`, `router_account`" + ` | programs on the router | none |
+| ` + "`points`" + ` | as the [point](#points) | those of the point | | |
+
+Sources also report what they have sent, in the stream ` + "`sent_flows`" + `, so that [tail losses](agent.md#tail-loss) are counted.
+
+## What cannot be combined
+
+| refused | key and reason |
+|---|---|
+`
+
 const referencePoints = `
-Sessions that mark packets on the same interface of a source must have the same modules, encoding, stamp_every, sparse_marks, authentication,
-family and sampling; their peers and filters are combined. A source supports %[1]d combinations of filter and destination address, or any number if
-all filters are equal; a destination supports %[1]d different filters.
+## Several sessions on one interface
+
+Sessions can mark packets on the same interface of a source in different ways, up to %[2]d. Where their filters and addresses match the
+same packets, they must have the same encoding, stamp_every, sparse_marks, flow, hops_gap, block and authentication: a packet carries one mark. Such packets
+carry the modules of all sessions that measure them, and are sampled as densely as the densest of these asks, so that the rows of the
+others contain more packets than they ask for; the column LIMIT of ` + "`pillion session show`" + ` says so. Sampling by content (` + "`hash`" + `) selects
+the same packets at all observation points only if no other sampling adds packets: where the sessions of a packet sample by different
+methods or seeds, it is always marked. Sessions between the same two agents with and without authentication must not select the same packets,
+since a destination requires a tag in every packet that one with authentication selects; to an agent of an earlier version, which requires tags of
+all marks of a source or of none, they must have the same authentication whatever their filters. Authentication ` + "`auto`" + ` is decided for each session, and for those together that must agree.
+
+A source supports %[1]d combinations of filter and destination address, or any number if all sessions on the interface mark in the same way and have
+equal filters; a destination supports %[1]d different filters. Sessions whose marks are read on the same interface of a destination must have
+the same block. Sessions with the same ` + "`flow`" + ` of fewer than five fields must have the same filters there: the mark of such an aggregate names
+the fields, not the filter that chose the packet, so that the destination could not tell whose numbers they are. Use a different set
+of fields in one of them (` + "`src,dst`, `src,dst,proto`" + `), flows by all five fields, or an interface of the destination for each (` + "`device`" + `). An earlier version of an agent, which marks all packets of an
+interface in one way, requires the same modules, encoding, stamp_every, sparse_marks, authentication, family and sampling of all sessions there.
+
+While sessions on an interface mark in different ways, the counters ` + "`policy_marked`" + ` and ` + "`policy_not_sampled`" + ` of a source are those of all packets that are marked as the
+session asks; all other counters are of the interface.
 
 ## Points
 
@@ -256,7 +306,9 @@ Options of points; on the command line ` + "`--point NAME:OPTION=VALUE,OPTION=VA
 `
 
 const referenceEnd = `
-## Example
+## Examples
+
+An application, in working hours, with a tenth of its packets:
 
 ` + "```sh ask" + `
 cat > office.yaml <<'EOF'
@@ -265,31 +317,79 @@ sources: [a, site=north]      # an agent, and all agents with a label
 destinations: [b]
 both: true
 modules: [delay, loss]
-encoding: udp
-stamp_every: 16
-sparse_marks: false
-authentication: auto
-family: any
 filters:
   - proto=tcp dport=443
   - dst=10.77.0.0/16 proto=udp
 sampling: {every: 10, min_gap: 100us}
 sampling_for:
+  a: {hash: 100, hash_seed: office}
   b: {random: 100}
+authentication: auto
 interval: 5s
 granularity: host-port
 records: false
-device: {a: b}                # on agent a, the interface b
 lease: 10s
-trace: 5m
-routers: [a]
-points:
-  - {name: router, agents: [b], options: {}}
 start: 2026-01-05T00:00:00+01:00
 cron: "0 9 * * 1-5"
 time_zone: Europe/Berlin
 duration: 8h
 EOF
 pillion session create office.yaml --dry-run
+` + "```" + `
+
+Where on the path the delay arises, for ten minutes every night: a time stamp in every packet, traces of IOAM, and a profile of the router ` + "`a`" + `:
+
+` + "```sh ask" + `
+cat > hops.yaml <<'EOF'
+name: hops
+sources: [a]
+destinations: [b]
+family: ipv6
+encoding: udp-option,tcp-option,native
+stamp_every: 1
+hops: ioam
+hops_gap: 100ms
+trace: 5m
+device: {a: b}                # on agent a, the interface b
+flows: 65536
+idle: 1m
+routers: [a]
+points:
+  - {name: router, agents: [b], options: {}}
+cron: "0 3 * * *"
+duration: 10m
+EOF
+pillion session create hops.yaml --dry-run
+` + "```" + `
+
+[Edge to edge](agent.md#edge-to-edge): the hosts of two networks, with one row for each pair of hosts, and the delay of both segments
+if an agent with the label is on the path:
+
+` + "```sh ask" + `
+cat > sites.yaml <<'EOF'
+name: sites
+sources: [a]
+destinations: [b]
+encoding: native,udp
+flow: src,dst
+granularity: host
+transit: {a: 10.1.0.0/16, b: 10.2.0.0/16}   # hosts behind each, which forwards their packets
+waypoints: [role=core]
+EOF
+pillion session create sites.yaml --dry-run
+` + "```" + `
+
+For an hour a week, at the least cost: only packets with a time stamp are marked. For another one, loss by blocks of
+[Alternate Marking](agent.md#blocks-of-alternate-marking):
+
+` + "```sh ask" + `
+cat > cheap.yaml <<'EOF'
+{name: cheap, sources: [a], destinations: [b], sparse_marks: true, cron: "0 1 * * 0", duration: 1h}
+EOF
+cat > blocks.yaml <<'EOF'
+{name: blocks, sources: [a], destinations: [b], family: ipv6, encoding: altmark, block: 5s, cron: "0 2 * * 0", duration: 1h}
+EOF
+pillion session create cheap.yaml --dry-run
+pillion session create blocks.yaml --dry-run
 ` + "```" + `
 `

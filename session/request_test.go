@@ -2,9 +2,11 @@ package session
 
 import (
 	"encoding/json"
+	"net/netip"
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestTaskOfALaterVersion: a task with an unknown field is refused with the reason, and
@@ -39,6 +41,9 @@ func TestReadRequest(t *testing.T) {
 	for _, request := range []Request{
 		{Apply: &Assignment{Revision: 1, Sources: []SourceTask{{Session: "a", Peers: []Peer{{Agent: "b", Addresses: []string{"10.0.0.1"}}}, Modules: []string{"delay"}}}}},
 		{Trace: &TraceTask{Address: "10.0.0.1", Protocol: "udp"}}, {Doctor: &Doctor{}},
+		{Sent: []SentReport{{Session: "s", Source: "a", Interval: Duration(time.Second), Flows: []SentFlow{{
+			Src: netip.MustParseAddr("10.0.0.1"), Dst: netip.MustParseAddr("10.0.0.2"), Protocol: 17, Sport: 1, Start: 0x10000, First: 0x10000, Next: 0x10005,
+		}}}}},
 	} {
 		text, err := json.Marshal(request)
 		if err != nil {

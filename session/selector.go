@@ -24,7 +24,8 @@ func Resolve(spec Spec, hosts []Host) (pairs []Pair, warnings []string, faults [
 	var found problems
 	sources, sourceWarnings := found.choose("sources", spec.Sources, hosts)
 	destinations, destinationWarnings := found.choose("destinations", spec.Destinations, hosts)
-	warnings = append(sourceWarnings, destinationWarnings...)
+	_, waypointWarnings := found.choose("waypoints", spec.Waypoints, hosts)
+	warnings = slices.Concat(sourceWarnings, destinationWarnings, waypointWarnings)
 	unique := map[Pair]bool{}
 	for source := range sources {
 		for destination := range destinations {
@@ -120,6 +121,9 @@ func (s Spec) unused(pairs []Pair) []string {
 		sources[pair.Source], all[pair.Source], all[pair.Destination] = true, true, true
 	}
 	var warnings []string
+	for _, waypoint := range s.Waypoints {
+		all[waypoint] = true
+	}
 	for agent := range s.SamplingFor {
 		if !sources[agent] {
 			warnings = append(warnings, fmt.Sprintf("sampling_for[%s]: %s is not a source", agent, agent))

@@ -28,15 +28,15 @@ type Spec struct {
 	Destinations []string `json:"destinations" yaml:"destinations" name:"to" placeholder:"AGENT" predictor:"agent" help:"Destinations, in the same form."`
 	// Both measures each pair in both directions.
 	Both bool `json:"both,omitempty" yaml:"both,omitempty" negatable:"" help:"Measure each pair in both directions."`
-	// Modules are the metrics to measure. Loss includes reordering and duplication.
-	Modules []string `json:"modules,omitempty" yaml:"modules,omitempty" placeholder:"LIST" help:"Metrics to measure: delay, loss; default: both."`
+	// Modules are the metrics to measure, delay or loss among them. Loss includes reordering and duplication.
+	Modules []string `json:"modules,omitempty" yaml:"modules,omitempty" placeholder:"LIST" help:"Metrics to measure, separated by commas: ${modules_range}; default: ${modules}."`
 	// Encoding of marks: names in order of preference, separated by commas. A packet gets
 	// the first encoding that applies to it. Native is added to a list without an
 	// encoding for IPv6, unless the family is ipv4.
 	Encoding string `json:"encoding,omitempty" yaml:"encoding,omitempty" placeholder:"LIST" help:"Encodings of marks, separated by commas: ${encodings}. A packet gets the first that applies to it; default: ${encoding}."`
-	// StampEvery is how many packets of a fast flow share one time stamp: one in N has a
-	// time, chosen at random, and so has every packet of a flow with fewer than 8 N packets
-	// per second. All are numbered. 1 stamps every packet.
+	// StampEvery has one in N packets of a fast flow, chosen at random, carry a time stamp, and
+	// every packet of a flow with fewer than 8 N packets per second. All are numbered. 1 stamps
+	// every packet.
 	StampEvery uint32 `json:"stamp_every,omitempty" yaml:"stamp_every,omitempty" placeholder:"N" help:"Put a time into one packet in N of a fast flow, at random, and into every packet of a flow with fewer than 8 N packets/s, ${stamp_every_range}; 1: into every packet; default: ${stamp_every}."`
 	// SparseMarks marks only packets with a time stamp; sequence numbers count the others.
 	// That costs least. Loss is exact from one mark to the next, but neither duplicates nor
@@ -56,6 +56,17 @@ type Spec struct {
 	Sampling Sampling `json:"sampling,omitzero" yaml:"sampling,omitempty" embed:""`
 	// SamplingFor is the sampling of single sources, by agent.
 	SamplingFor map[string]Sampling `json:"sampling_for,omitempty" yaml:"sampling_for,omitempty" kong:"-"`
+	// Flow is the flow key (RFC 7011): src and dst, and any of proto, sport and dport, separated by
+	// commas. Packets with the same key share one sequence of numbers and one set of counters. Fewer
+	// fields need smaller tables and fewer rows.
+	Flow string `json:"flow,omitempty" yaml:"flow,omitempty" placeholder:"LIST" help:"Flow key: the fields of ${flow_range} that tell flows apart, src and dst among them, separated by commas; default: ${flow}."`
+	// Flows is the size of the tables of flows, at sources and destinations; 0: 65536 flows at a
+	// source, 16384 at a destination. Sessions on one interface share a table: the largest size that
+	// they ask for when the first of them begins.
+	Flows uint32 `json:"flows,omitempty" yaml:"flows,omitempty" placeholder:"N" help:"Size of the tables of flows, ${flows_range}; default: 65536 flows at a source, 16384 at a destination."`
+	// Idle is how long a source keeps a flow without a packet. A destination keeps it twice as
+	// long.
+	Idle Duration `json:"idle,omitzero" yaml:"idle,omitempty" placeholder:"TIME" help:"Forget a flow at a source after this time without a packet, at a destination after twice as long, ${idle_range}; default: ${idle}."`
 	// Interval is the time that a row covers.
 	Interval Duration `json:"interval,omitzero" yaml:"interval,omitempty" placeholder:"TIME" help:"Interval covered by a row, ${interval_range}; default: ${interval}."`
 	// Granularity is what a row aggregates: a five-tuple, a pair of addresses with the
@@ -67,10 +78,30 @@ type Spec struct {
 	// other end. Marks are read on no other interface: where packets arrive on another one
 	// (asymmetric routing), name all of them, separated by commas.
 	Device map[string]string `json:"device,omitempty" yaml:"device,omitempty" placeholder:"AGENT=DEV" help:"Network interface of an agent, or several, separated by commas, where routes are asymmetric; default: that of the route. Marks are read on no other."`
+	// Transit are the prefixes of hosts behind an agent, by agent, several separated by commas: the
+	// agent is an edge, which marks packets that it forwards from these hosts, and reads and removes
+	// the marks of packets to them. Its own packets are not measured. The agent's host has to allow
+	// it, in its policy.
+	Transit map[string]string `json:"transit,omitempty" yaml:"transit,omitempty" placeholder:"AGENT=PREFIX" help:"Measure the packets of hosts behind an agent, which forwards them, in place of its own: their prefixes, separated by commas. The policy of the agent's host has to allow it."`
+	// Waypoints are agents on the paths, as in sources, that write the time of arrival into the marks of
+	// packets which they forward, and leave them: destinations then measure the delay of both
+	// segments, from the source to the waypoint and from there on, in the stream segments. Where a path
+	// has several waypoints, the first one writes. The policy of the waypoint's host has to allow it.
+	Waypoints []string `json:"waypoints,omitempty" yaml:"waypoints,omitempty" name:"waypoint" sep:"none" placeholder:"AGENT" predictor:"agent" help:"Measure the delay up to this agent, which forwards the packets, and from there on. The policy of its host has to allow it. Repeatable."`
 	// Lease is how long a source keeps marking without a heartbeat.
 	Lease Duration `json:"lease,omitzero" yaml:"lease,omitempty" placeholder:"TIME" help:"Keep marking this long without a heartbeat, ${lease_range}; default: ${lease}."`
 	// Trace is the interval between path traces; a negative time disables them.
 	Trace Duration `json:"trace,omitzero" yaml:"trace,omitempty" placeholder:"TIME" help:"Interval between path traces, ${trace_range}; default: ${trace}; negative disables tracing."`
+	// Hops is how the paths between the pairs are measured hop by hop: traceroute, by probes every
+	// trace; ioam, in addition by traces of IOAM in IPv6 packets that are marked; off, not at all.
+	Hops string `json:"hops,omitempty" yaml:"hops,omitempty" placeholder:"NAME" help:"Measure paths hop by hop: one of ${hops_range}; default: ${hops}."`
+	// HopsGap is the minimum time between two packets with a trace of IOAM that leave an interface of
+	// a source, with hops ioam.
+	HopsGap Duration `json:"hops_gap,omitzero" yaml:"hops_gap,omitempty" placeholder:"TIME" help:"With --hops ioam, put a trace into at most one packet of each interface of a source in this time, ${hops_gap_range}; default: ${hops_gap}."`
+	// Block is how long packets have one colour in the encoding altmark, in whole milliseconds: loss
+	// is measured for each such block. The offset between the clocks and the delay together must be
+	// less than a quarter of it.
+	Block Duration `json:"block,omitzero" yaml:"block,omitempty" placeholder:"TIME" help:"Length of the blocks of packets that have one colour in the encoding altmark, ${block_range}, in whole milliseconds; clock offset and delay together must be less than a quarter of it; default: ${block}."`
 	// Routers are agents, as in sources, whose hosts are profiled as routers while the
 	// session runs: shorthand for the point router.
 	Routers []string `json:"routers,omitempty" yaml:"routers,omitempty" name:"router" sep:"none" placeholder:"AGENT" predictor:"agent" help:"Profile the forwarding delays of this router while the session runs. Repeatable."`
@@ -93,12 +124,18 @@ type Spec struct {
 // Sampling selects which of the matching packets are marked (PSAMP, RFC 5475). The zero
 // value selects all.
 type Sampling struct {
-	// Every marks one in N packets, by count; not with random.
-	Every uint32 `json:"every,omitempty" yaml:"every,omitempty" placeholder:"N" help:"Mark one packet in N, by count."`
-	// Random marks one in N packets, at random; not with every.
+	// Every marks one in N packets of each flow, by count; not with random or hash.
+	Every uint32 `json:"every,omitempty" yaml:"every,omitempty" placeholder:"N" help:"Mark one packet in N of each flow, by count."`
+	// Random marks one in N packets, at random; not with every or hash.
 	Random uint32 `json:"random,omitempty" yaml:"random,omitempty" placeholder:"N" help:"Mark one packet in N, at random."`
-	// MinGap is the minimum time between two marked packets.
-	MinGap Duration `json:"min_gap,omitzero" yaml:"min_gap,omitempty" placeholder:"TIME" help:"Mark at most one packet in this time, such as 100us."`
+	// Hash marks one in N packets by a hash of addresses, ports and content, so that
+	// sources with the same seed select the same packets; not with every or random.
+	Hash uint32 `json:"hash,omitempty" yaml:"hash,omitempty" placeholder:"N" help:"Mark one packet in N by a hash of addresses, ports and content: sources with the same seed select the same packets."`
+	// HashSeed is any text, empty by default: sources with the same one select the same packets.
+	HashSeed string `json:"hash_seed,omitempty" yaml:"hash_seed,omitempty" placeholder:"TEXT" help:"Seed of the hash: with another text, the selection is independent."`
+	// MinGap is the minimum time between two packets that are marked on an interface of a source,
+	// whatever their flow; sessions that mark in different ways count separately.
+	MinGap Duration `json:"min_gap,omitzero" yaml:"min_gap,omitempty" placeholder:"TIME" help:"Minimum time between two packets that are marked on an interface, whatever their flow, such as 100us."`
 }
 
 // Duration is a time.Duration that is text in YAML and JSON, such as 1m30s.
@@ -115,4 +152,7 @@ type Host struct {
 	Conflicts map[string]string
 	// Capabilities of its agent; nil: of a version that does not state them.
 	Capabilities []string
+	// Clock is the last state of its clock, Boot says which host has it; empty: nothing is known.
+	Clock Clock
+	Boot  string
 }

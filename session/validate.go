@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
+	"pillion.dev/measure/module"
 	"pillion.dev/wire"
 )
 
@@ -27,8 +27,6 @@ const (
 	hostsMax     = 1000
 )
 
-var modules = []string{wire.Delay.String(), wire.Loss.String()}
-
 // problems collects problems.
 type problems []Problem
 
@@ -47,6 +45,7 @@ func (s Spec) Validate() []Problem {
 	p.selectors("sources", s.Sources)
 	p.selectors("destinations", s.Destinations)
 	p.points(s)
+	p.settings(s)
 	p.marking(s)
 	p.filters(s)
 	p.sampling("sampling", s.Sampling)
@@ -58,6 +57,7 @@ func (s Spec) Validate() []Problem {
 		}
 		p.sampling(field, s.SamplingFor[agent])
 	}
+	p.flows(s)
 	p.rows(s)
 	p.hosts("device", len(s.Device))
 	for _, agent := range slices.Sorted(maps.Keys(s.Device)) {
@@ -71,10 +71,12 @@ func (s Spec) Validate() []Problem {
 			}
 		}
 	}
-	p.setting("lease", s.Lease.String())
+	p.transit(s)
+	p.waypoints(s)
 	if s.Trace >= 0 {
 		p.setting("trace", s.Trace.String())
 	}
+	p.hops(s)
 	p.schedule(s)
 	return p
 }
@@ -113,24 +115,58 @@ func (p *problems) selectors(field string, selectors []string) {
 
 // marking checks modules, encoding and family.
 func (p *problems) marking(s Spec) {
-	for i, name := range s.Modules {
-		at := fmt.Sprintf("modules[%d]", i)
-		if !slices.Contains(modules, name) {
-			p.add(at, "unknown module %q; valid: %s", name, strings.Join(modules, ", "))
-		}
-		if slices.Contains(s.Modules[:i], name) {
-			p.add(at, "duplicate %q", name)
-		}
-	}
+	p.modules(s)
 	if _, err := wire.ParseEncodings(s.Encoding); err != nil {
 		p.add("encoding", "%v; valid: %s", err, wire.EncodingNames())
 	}
-	p.setting("stamp_every", strconv.FormatUint(uint64(s.StampEvery), 10))
-	p.setting("authentication", s.Authentication)
+	p.carries(s)
 	p.sparse(s)
-	p.setting("family", s.Family)
+	p.blocks(s)
 	if s.Family == IPv4 && !s.encodes(wire.ClassIPv4) {
 		p.add("encoding", "%s does not mark IPv4 packets, but the family is ipv4: nothing would be marked", s.Encoding)
+	}
+}
+
+// carries checks that the encodings carry what the modules need.
+func (p *problems) carries(s Spec) {
+	list, err := wire.ParseEncodings(s.Encoding)
+	if err != nil {
+		return // a problem of its own
+	}
+	set, _ := Marked(s.Modules)
+	for _, need := range []struct {
+		module wire.Module
+		what   string
+	}{{wire.Delay, "one-way delay"}, {wire.Loss, "loss"}} {
+		if set&need.module != 0 && !slices.ContainsFunc(list, func(e wire.Encoding) bool { return e.Carries().Allows(need.module) }) {
+			p.add("encoding", "%s carries no %s, which the module %v requires: add native to the list", list, need.what, need.module)
+		}
+	}
+	_, others := Marked(s.Modules)
+	for _, name := range others {
+		if d := module.Find(name); d != nil && d.Built() {
+			p.carrier(s, d, list)
+		}
+	}
+	for _, e := range list {
+		if s.SparseMarks && e.Carries()&wire.CarriesSparse == 0 {
+			p.add("sparse_marks", "%v marks cannot be sparse: remove %v from the encodings", e, e)
+		}
+	}
+}
+
+// carrier checks that the encodings carry what a module needs, in packets of the family.
+func (p *problems) carrier(s Spec, d *module.Descriptor, list wire.EncodingList) {
+	able := slices.DeleteFunc(wire.EncodingList(wire.Encodings()), func(e wire.Encoding) bool {
+		return !slices.Contains(strings.Split(e.Carries().String(), ","), d.Carrier)
+	})
+	has := func(e wire.Encoding) bool { return slices.Contains(able, e) }
+	four := func(e wire.Encoding) bool { return has(e) && e.Applies(wire.ClassIPv4) }
+	switch {
+	case !slices.ContainsFunc(list, has):
+		p.add("encoding", "marks in %s carry no %s, which the module %s requires: add %s to the list", list, d.Carrier, d.Name, able)
+	case s.Family == IPv4 && !slices.ContainsFunc(list, four):
+		p.add("family", "the module %s requires marks in %s, which are in IPv6 packets: set the family to ipv6 or any", d.Name, able)
 	}
 }
 
@@ -139,7 +175,7 @@ func (p *problems) sparse(s Spec) {
 	if !s.SparseMarks {
 		return
 	}
-	if len(s.Modules) < 2 {
+	if set, _ := Marked(s.Modules); set != wire.Delay|wire.Loss {
 		p.add("sparse_marks", "sparse marks require the modules delay and loss")
 	}
 	sampled := s.samplingOf("") != Sampling{}
@@ -164,9 +200,21 @@ func (p *problems) filters(s Spec) {
 	}
 }
 
+// hashSeedMax is the maximum length of Sampling.HashSeed, bytes.
+const hashSeedMax = 64
+
 func (p *problems) sampling(field string, s Sampling) {
 	if s.Every != 0 && s.Random != 0 {
 		p.add(field+".random", "sample either by count (every) or at random, not both")
+	}
+	if s.Hash != 0 && (s.Every != 0 || s.Random != 0) {
+		p.add(field+".hash", "sample either by content (hash) or by count or at random, not both")
+	}
+	if s.HashSeed != "" && s.Hash == 0 {
+		p.add(field+".hash_seed", "a seed requires sampling by content (hash)")
+	}
+	if len(s.HashSeed) > hashSeedMax {
+		p.add(field+".hash_seed", "%d bytes, limit %d", len(s.HashSeed), hashSeedMax)
 	}
 	p.setting(field+".min_gap", s.MinGap.String())
 }
@@ -175,6 +223,22 @@ func (p *problems) sampling(field string, s Sampling) {
 func (p *problems) rows(s Spec) {
 	p.setting("interval", s.Interval.String())
 	p.setting("granularity", s.Granularity)
+}
+
+// hops checks how paths are measured.
+func (p *problems) hops(s Spec) {
+	if s.Hops != HopsIOAM {
+		return
+	}
+	if !s.marks(false) {
+		p.add("hops", "routers write into marked IPv6 packets only, but family %s with encoding %s marks none: use traceroute", s.Family, s.Encoding)
+	}
+	if !slices.Contains(s.Modules, module.Delay.Name) {
+		p.add("hops", "the first hop begins at the time of the source, which the module delay puts into marks: add delay to modules")
+	}
+	if s.SparseMarks {
+		p.add("hops", "sparse marks cannot be combined with delays of hops: the packets that routers write into carry marks of another form")
+	}
 }
 
 func (p *problems) schedule(s Spec) {

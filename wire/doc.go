@@ -8,7 +8,7 @@
 // # Marks
 //
 // A mark carries what its [Module] set says. Delay: the time at which the
-// source sent the packet, and a second time, zero until an edge fills it, at
+// source sent the packet, and a second time, zero until a waypoint fills it, at
 // which the packet was received. Both are NTP 64-bit timestamps (RFC 5905).
 // Loss: a 31-bit sequence number and the single bit. A mark with Loss may end with a tag,
 // which authenticates it.
@@ -35,6 +35,41 @@
 //
 // A packet that already has a Destination Options, Routing, Fragment or
 // Authentication header is refused.
+//
+// # IPv6: options of standards
+//
+// The ioam-e2e encoding is an edge-to-edge option of in-situ OAM (RFC 9197) in a Destination
+// Options header (RFC 9486). Its fields say what follows: number (4000), time (3000) or both.
+//
+//	delay       next 02 01 00 11 0e 00 03 0000 3000 sent(8) 01 02 00 00
+//	loss        next 01 01 00 11 0a 00 03 0000 4000 single|sequence(4)
+//	delay,loss  next 02 01 00 11 12 00 03 0000 7000 single|sequence(4) sent(8)
+//
+// A tag follows as a module option, which is Pillion's own and which others skip:
+//
+//	delay,loss  next 03 01 00 11 12 00 03 0000 7000 single|sequence(4) sent(8) 3e 05 01 tag(4) 00
+//
+// The ioam-trace encoding has the same option in a Hop-by-Hop header, behind space that routers
+// fill from its end:
+//
+//	delay,loss  next 10 01 00 31 6a 00 00 0000 1818 b0000000 space(96)
+//	            11 12 00 03 0000 7000 single|sequence(4) sent(8) 01 02 00 00
+//
+// The pdm encoding is the option of Performance and Diagnostic Metrics (RFC 8250): a number of 16 bits, and
+// the number and the times of the other direction. A tag covers the number.
+//
+//	loss        next 01 0f 0a scales(2) sequence(2) last(2) delta(2) delta(2) 01 00
+//	loss        next 02 0f 0a scales(2) sequence(2) last(2) delta(2) delta(2) 3e 05 01 tag(4) 01 01 00
+//
+// The altmark encoding is an option of Alternate Marking (RFC 9343) in a Destination Options
+// header: a random identifier of the flow, L, which alternates from block to block, and D, the packet
+// of the block whose delay is measured. It has neither number nor time: both ends count the packets of each block.
+//
+//	            next 00 12 04 flow(20 bits)|L|D|0(10 bits)
+//	tagged      next 01 12 04 flow|L|D|0 3e 05 01 tag(4) 00
+//
+// Such a mark belongs to one packet, but for that of a block, and is never sparse. What others write in such options, or beside
+// them, a destination reads and leaves where it is. standard.h has the layouts of more standards.
 //
 // # IPv4: a shim
 //
@@ -106,7 +141,7 @@
 // of the mark is in units of 16 ns. time is whole, although the mark may have only its lower
 // bits: units of 16 ns since 1970; or the NTP timestamp at which the packet was sent; or, for
 // a mark without either, the nanoseconds since 1970 shifted right by 35, an epoch of 34.4 s.
-// The received timestamp is not covered, since an edge fills it on the way.
+// The received timestamp is not covered, since a waypoint fills it on the way.
 //
 // The key of a flow has two words of 64 bits, each in little-endian order. Each is a
 // SipHash-2-4 with the key of the pair over 39 bytes in network byte order, which differ in

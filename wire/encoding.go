@@ -12,7 +12,8 @@ type Encoding uint8
 // description is a row of WIRE_ENCODINGS in wire.h.
 type description struct {
 	name     string
-	packets  Class  // all properties that a packet may have
+	packets  Class // all properties that a packet may have
+	carries  Content
 	overhead [5]int // bytes added by delay, loss, both, tagged loss, tagged both
 	doc      string
 }
@@ -101,6 +102,14 @@ func (e Encoding) Doc() string {
 // a packet, or only those that matter, such as the version of IP.
 func (e Encoding) Applies(c Class) bool { return e.valid() && c&^descriptions[e].packets == 0 }
 
+// Carries returns what marks in the encoding can carry.
+func (e Encoding) Carries() Content {
+	if !e.valid() {
+		return 0
+	}
+	return descriptions[e].carries
+}
+
 // Overhead returns the number of bytes that a mark with these modules adds to
 // a packet, zero for an unknown encoding or a set that no mark can have.
 func (e Encoding) Overhead(m Module) int {
@@ -109,6 +118,45 @@ func (e Encoding) Overhead(m Module) int {
 	}
 	return descriptions[e].overhead[m-1]
 }
+
+// Size returns the number of bytes that a mark adds to a packet: one with a tag, one whose loss
+// option has a byte of flags, because the mark is sparse or names the fields of an aggregated flow,
+// and one with options of modules of this size, where the encoding carries any.
+func (e Encoding) Size(m Module, tagged, flags bool, options int) int {
+	size := e.Overhead(m)
+	if tagged {
+		size = e.TaggedOverhead(m)
+	}
+	if size == 0 || e.Carries()&CarriesModules == 0 {
+		return size
+	}
+	if e != Native {
+		return size + options
+	}
+	// A header of IPv6 options is padded to 8 bytes: those of modules lie before the padding.
+	own := optionsHead
+	if m&Delay != 0 {
+		own += delayOption
+	}
+	if m&Loss != 0 {
+		own += lossOption
+		if tagged {
+			own += tagBytes
+		}
+		if flags {
+			own++
+		}
+	}
+	return (own + options + 7) &^ 7
+}
+
+// Sizes of the parts of a native header, in bytes.
+const (
+	optionsHead = 2
+	delayOption = 18
+	lossOption  = 6
+	tagBytes    = 4
+)
 
 // TaggedOverhead is the same for a mark with a tag, which carries Loss in any case.
 func (e Encoding) TaggedOverhead(m Module) int {

@@ -10,15 +10,23 @@ const (
 	UDP       Encoding = 3
 	UDPOption Encoding = 4
 	TCPOption Encoding = 5
+	IOAME2E   Encoding = 6
+	IOAMTrace Encoding = 7
+	PDM       Encoding = 8
+	AltMark   Encoding = 9
 )
 
 var descriptions = [...]description{
-	Native:    {"native", 0xfe, [5]int{24, 8, 32, 16, 32}, "An IPv6 Destination Options header. IPv4 packets stay unmarked."},
-	Shim:      {"shim", 0x3d, [5]int{20, 8, 24, 12, 28}, "A shim behind the IPv4 header; the packet becomes IP protocol 253. Adds the fewest bytes; firewalls and NAT often drop it."},
-	IPIP:      {"ipip", 0x3d, [5]int{40, 28, 44, 32, 48}, "As shim, behind a second IPv4 header (protocol 4, RFC 2003). For networks that let such tunnels through."},
-	UDP:       {"udp", 0xfd, [5]int{48, 36, 52, 40, 56}, "The whole packet travels inside UDP to port 50253. Passes firewalls that allow UDP; may take another equal-cost path than unmarked packets."},
-	UDPOption: {"udp-option", 0x0b, [5]int{14, 14, 14, 18, 18}, "A UDP option (RFC 9868) behind the data of the datagram, which hosts without Pillion ignore. Costs least; ports and path stay the same. Only for UDP that this host sends; one byte more if the UDP length is odd."},
-	TCPOption: {"tcp-option", 0xc7, [5]int{12, 12, 12, 16, 16}, "An experimental TCP option, which hosts without Pillion ignore. Only for connections of this host, which then send smaller segments by themselves."},
+	Native:    {"native", 0xfe, 0x63, [5]int{24, 8, 32, 16, 32}, "An IPv6 Destination Options header. IPv4 packets stay unmarked."},
+	Shim:      {"shim", 0x3d, 0x63, [5]int{20, 8, 24, 12, 28}, "A shim behind the IPv4 header; the packet becomes IP protocol 253. Adds the fewest bytes to protocols other than UDP and TCP; firewalls and NAT often drop it."},
+	IPIP:      {"ipip", 0x3d, 0x63, [5]int{40, 28, 44, 32, 48}, "As shim, behind a second IPv4 header (protocol 4, RFC 2003). For networks that let such tunnels through."},
+	UDP:       {"udp", 0xfd, 0x63, [5]int{48, 36, 52, 40, 56}, "The whole packet travels inside UDP to port 50253. Passes firewalls that allow UDP; may take another equal-cost path than unmarked packets."},
+	UDPOption: {"udp-option", 0x0b, 0x23, [5]int{14, 14, 14, 18, 18}, "A UDP option (RFC 9868) behind the data of the datagram, which hosts without Pillion ignore. Costs least; ports and path stay the same. Only for UDP that this host sends; one byte more if the UDP length is odd."},
+	TCPOption: {"tcp-option", 0xc7, 0x23, [5]int{12, 12, 12, 16, 16}, "An experimental TCP option, which hosts without Pillion ignore. Only for connections of this host, which then send smaller segments by themselves."},
+	IOAME2E:   {"ioam-e2e", 0xbe, 0x03, [5]int{24, 16, 24, 24, 32}, "IOAM edge to edge (RFC 9197, RFC 9486) in an IPv6 Destination Options header. Pillion also reads such options that others write. Segmentation buffers and IPv4 packets stay unmarked, unless another encoding follows in the list."},
+	IOAMTrace: {"ioam-trace", 0x3e, 0x13, [5]int{128, 128, 136, 136, 144}, "The Pre-allocated Trace Option of IOAM in an IPv6 Hop-by-Hop header, which up to 8 routers fill: stock Linux from 5.15 on, by sysctl. Times of routers are whole microseconds. The mark of ioam-e2e follows the trace. Some routers drop packets with a Hop-by-Hop header. Segmentation buffers and IPv4 packets stay unmarked, unless another encoding follows in the list."},
+	PDM:       {"pdm", 0xbe, 0x05, [5]int{16, 16, 16, 24, 24}, "Performance and Diagnostic Metrics (RFC 8250) in an IPv6 Destination Options header, which stays in packets that are delivered locally. Loss is exact, except before the first packet that arrives and where 32,768 or more packets are lost in a row. Segmentation buffers and IPv4 packets stay unmarked, unless another encoding follows in the list."},
+	AltMark:   {"altmark", 0xfe, 0x08, [5]int{8, 8, 8, 16, 16}, "Alternate Marking (RFC 9341, RFC 9343) in an IPv6 Destination Options header. Packets have the colour of their block instead of numbers: per block, losses less duplicates, and the delay of one packet. No reordering and no delay variation. Needs a server, which joins the counts of both ends, and a clock offset and delay that together are less than a quarter of a block. IPv4 packets stay unmarked."},
 }
 
 var defaultEncodings = EncodingList{UDPOption, TCPOption, Native, UDP}

@@ -60,7 +60,7 @@ func TestNames(t *testing.T) {
 	for _, test := range []struct{ got, want string }{
 		{wire.Module(0).String(), "none"},
 		{wire.Module(7).String(), "Module(0x7)"},
-		{wire.Encoding(9).String(), "Encoding(9)"},
+		{wire.Encoding(10).String(), "Encoding(10)"},
 	} {
 		if test.got != test.want {
 			t.Errorf("got %s, want %s", test.got, test.want)
@@ -106,7 +106,7 @@ func TestOverhead(t *testing.T) {
 		{wire.UDP, 48, 36, 52},
 		{wire.UDPOption, 14, 14, 14},
 		{wire.TCPOption, 12, 12, 12},
-		{9, 0, 0, 0},
+		{10, 0, 0, 0},
 	} {
 		for i, want := range []int{test.delay, test.loss, test.both} {
 			if got := test.encoding.Overhead(modules[i]); got != want {
@@ -115,6 +115,33 @@ func TestOverhead(t *testing.T) {
 		}
 		if got := test.encoding.Overhead(0); got != 0 {
 			t.Errorf("%v of nothing adds %d", test.encoding, got)
+		}
+	}
+}
+
+// TestSize covers what makes a mark larger than its modules.
+func TestSize(t *testing.T) {
+	for _, test := range []struct {
+		name          string
+		encoding      wire.Encoding
+		modules       wire.Module
+		tagged, flags bool
+		options, want int
+	}{
+		{"plain", wire.Native, wire.Loss, false, false, 0, 8},
+		{"delay", wire.Native, wire.Delay, false, false, 0, 24},
+		{"aggregated", wire.Native, wire.Loss, false, true, 0, 16},
+		{"aggregated, both modules", wire.Native, wire.Delay | wire.Loss, false, true, 0, 32},
+		{"aggregated, with a tag", wire.Native, wire.Loss, true, true, 0, 16},
+		{"sparse, with a tag", wire.Native, wire.Delay | wire.Loss, true, true, 0, 32},
+		{"options of a module", wire.Native, wire.Delay, false, false, 14, 40},
+		{"options, padded", wire.Native, wire.Delay | wire.Loss, true, true, 4, 40},
+		{"a shim has its flags anyway", wire.Shim, wire.Loss, true, true, 5, 17},
+		{"an option of a transport has no other", wire.TCPOption, wire.Loss, false, true, 5, 12},
+		{"no module", wire.Native, 0, false, true, 5, 0},
+	} {
+		if got := test.encoding.Size(test.modules, test.tagged, test.flags, test.options); got != test.want {
+			t.Errorf("%s: %d bytes, want %d", test.name, got, test.want)
 		}
 	}
 }

@@ -30,6 +30,18 @@
 #define WIRE_TAGGED 8
 #define WIRE_TAG_LENGTH 4
 
+/* In the type of a shim: options of modules (standard.h) follow the mark, and its tag. */
+#define WIRE_MODULES 0x10
+
+/*
+ * Beside WIRE_LOSS: numbers are those of an aggregate of flows, told apart by fewer fields than addresses,
+ * protocol and ports. The mark names the fields (source address 1, destination address 2,
+ * protocol 4, source port 8, destination port 16) in its flags or its ExID, so that a
+ * destination that tells flows apart by others counts no losses.
+ */
+#define WIRE_AGGREGATE 0x80 /* in flags, beside the fields */
+#define WIRE_AGGREGATE_FIELDS 0x1f
+
 /*
  * What a packet is, as far as the choice of its encoding depends on it: a set
  * with one IP version, one transport, and the other properties it has.
@@ -42,9 +54,33 @@
 #define WIRE_FORWARDED 0x20 /* not sent by this host */
 #define WIRE_GSO 0x40	    /* a segmentation buffer, which becomes several packets */
 #define WIRE_EXTENDED 0x80  /* IPv4 options, IPv6 extension headers, or inside a tunnel's buffer */
-#define WIRE_CLASSES 0x100
+
+/*
+ * The same set as an index of tables: IP version, transport and the other properties have
+ * bits of their own, so that few entries are for sets that cannot be (Class.Index in Go).
+ */
+#define WIRE_INDEX_IPV4 0
+#define WIRE_INDEX_IPV6 0x01
+#define WIRE_INDEX_TCP 0
+#define WIRE_INDEX_UDP 0x02
+#define WIRE_INDEX_OTHER 0x04
+#define WIRE_INDEX_FORWARDED 0x08
+#define WIRE_INDEX_GSO 0x10
+#define WIRE_INDEX_EXTENDED 0x20
+#define WIRE_CLASSES 64 /* indices are below this */
 
 #define WIRE_ANY (WIRE_TCP | WIRE_UDP | WIRE_OTHER)
+
+/* What an encoding can carry, and with it what can be measured. */
+#define WIRE_CARRIES_NUMBER 0x01 /* a number of each packet: loss, reordering, duplication */
+#define WIRE_CARRIES_TIME 0x02	 /* the time of sending: one-way delay */
+#define WIRE_CARRIES_ECHO 0x04	 /* number and times of the other direction: round-trip time */
+#define WIRE_CARRIES_BLOCK 0x08	 /* the block of a packet: loss and delay per block */
+#define WIRE_CARRIES_HOPS 0x10	 /* times that routers write: delay of each hop */
+#define WIRE_CARRIES_SPARSE 0x20 /* the sign WIRE_SPARSE */
+#define WIRE_CARRIES_MODULES 0x40 /* options of modules (standard.h) */
+
+#define WIRE_CARRIES_OWN (WIRE_CARRIES_NUMBER | WIRE_CARRIES_TIME | WIRE_CARRIES_SPARSE)
 
 /*
  * Encodings: how a mark travels. This is the only list of their names and
@@ -59,37 +95,69 @@
  *                                    UDP length states and that of the IP packet: a zero
  *                                    where the UDP length is odd, struct wire_udp_option
  *   tcp-option  IP TCP(options) data   the last of the options, struct wire_experiment
+ *   ioam-e2e  IPv6 options L4        an option of IOAM (RFC 9197), struct wire_ioam_e2e
+ *   ioam-trace  IPv6 hop-by-hop L4   space for routers and the same option, struct wire_ioam_trace
+ *   pdm     IPv6 options L4          an option of RFC 8250, struct wire_pdm
+ *   altmark  IPv6 options L4         an option of Alternate Marking (RFC 9343), struct wire_altmark
  *
  * An encoding applies to a packet whose properties are all among those listed.
  *
- * X(C name, Go name, number, packets, bytes added by delay, loss, both, tagged loss,
- *   tagged both, text)
+ * X(C name, Go name, number, packets, what it carries, bytes added by delay, loss, both,
+ *   tagged loss, tagged both, text)
  */
 #define WIRE_ENCODINGS(X)                                                       \
 	X(NATIVE, Native, 0,                                                    \
 	  WIRE_IPV6 | WIRE_ANY | WIRE_FORWARDED | WIRE_GSO | WIRE_EXTENDED,     \
-	  24, 8, 32, 16, 32,                                                            \
+	  WIRE_CARRIES_OWN | WIRE_CARRIES_MODULES, 24, 8, 32, 16, 32,                                  \
 	  "An IPv6 Destination Options header. IPv4 packets stay unmarked.")    \
-	X(SHIM, Shim, 1, WIRE_IPV4 | WIRE_ANY | WIRE_FORWARDED, 20, 8, 24, 12, 28,      \
+	X(SHIM, Shim, 1, WIRE_IPV4 | WIRE_ANY | WIRE_FORWARDED,                 \
+	  WIRE_CARRIES_OWN | WIRE_CARRIES_MODULES, 20, 8, 24, 12, 28,                                  \
 	  "A shim behind the IPv4 header; the packet becomes IP protocol 253. " \
-	  "Adds the fewest bytes; firewalls and NAT often drop it.")            \
-	X(IPIP, IPIP, 2, WIRE_IPV4 | WIRE_ANY | WIRE_FORWARDED, 40, 28, 44, 32, 48,     \
+	  "Adds the fewest bytes to protocols other than UDP and TCP; firewalls and NAT often drop it.")            \
+	X(IPIP, IPIP, 2, WIRE_IPV4 | WIRE_ANY | WIRE_FORWARDED,                 \
+	  WIRE_CARRIES_OWN | WIRE_CARRIES_MODULES, 40, 28, 44, 32, 48,                                 \
 	  "As shim, behind a second IPv4 header (protocol 4, RFC 2003). "       \
 	  "For networks that let such tunnels through.")                        \
 	X(UDP, UDP, 3,                                                          \
 	  WIRE_IPV4 | WIRE_ANY | WIRE_FORWARDED | WIRE_GSO | WIRE_EXTENDED,     \
-	  48, 36, 52, 40, 56,                                                           \
+	  WIRE_CARRIES_OWN | WIRE_CARRIES_MODULES, 48, 36, 52, 40, 56,                                 \
 	  "The whole packet travels inside UDP to port 50253. Passes firewalls that " \
 	  "allow UDP; may take another equal-cost path than unmarked packets.") \
-	X(UDP_OPTION, UDPOption, 4, WIRE_IPV4 | WIRE_IPV6 | WIRE_UDP, 14, 14, 14, 18, 18, \
+	X(UDP_OPTION, UDPOption, 4, WIRE_IPV4 | WIRE_IPV6 | WIRE_UDP,           \
+	  WIRE_CARRIES_OWN, 14, 14, 14, 18, 18,                                 \
 	  "A UDP option (RFC 9868) behind the data of the datagram, which hosts without " \
 	  "Pillion ignore. Costs least; ports and path stay the same. Only for UDP that this " \
 	  "host sends; one byte more if the UDP length is odd.")                \
 	X(TCP_OPTION, TCPOption, 5,                                             \
 	  WIRE_IPV4 | WIRE_IPV6 | WIRE_TCP | WIRE_GSO | WIRE_EXTENDED,          \
-	  12, 12, 12, 16, 16,                                                           \
+	  WIRE_CARRIES_OWN, 12, 12, 12, 16, 16,                                 \
 	  "An experimental TCP option, which hosts without Pillion ignore. Only for " \
-	  "connections of this host, which then send smaller segments by themselves.")
+	  "connections of this host, which then send smaller segments by themselves.") \
+	X(IOAM_E2E, IOAME2E, 6,                                                 \
+	  WIRE_IPV6 | WIRE_ANY | WIRE_FORWARDED | WIRE_EXTENDED,                \
+	  WIRE_CARRIES_NUMBER | WIRE_CARRIES_TIME, 24, 16, 24, 24, 32,          \
+	  "IOAM edge to edge (RFC 9197, RFC 9486) in an IPv6 Destination Options header. " \
+	  "Pillion also reads such options that others write. Segmentation buffers and IPv4 " \
+	  "packets stay unmarked, unless another encoding follows in the list.") \
+	X(IOAM_TRACE, IOAMTrace, 7, WIRE_IPV6 | WIRE_ANY | WIRE_FORWARDED,      \
+	  WIRE_CARRIES_NUMBER | WIRE_CARRIES_TIME | WIRE_CARRIES_HOPS, 128, 128, 136, 136, 144, \
+	  "The Pre-allocated Trace Option of IOAM in an IPv6 Hop-by-Hop header, which up to 8 routers fill: " \
+	  "stock Linux from 5.15 on, by sysctl. Times of routers are whole microseconds. The mark of " \
+	  "ioam-e2e follows the trace. Some routers drop packets with a Hop-by-Hop header. " \
+	  "Segmentation buffers and IPv4 packets stay unmarked, unless another encoding follows in the list.") \
+	X(PDM, PDM, 8, WIRE_IPV6 | WIRE_ANY | WIRE_FORWARDED | WIRE_EXTENDED,   \
+	  WIRE_CARRIES_NUMBER | WIRE_CARRIES_ECHO, 16, 16, 16, 24, 24,          \
+	  "Performance and Diagnostic Metrics (RFC 8250) in an IPv6 Destination Options header, which stays in " \
+	  "packets that are delivered locally. Loss is exact, except before the first packet that " \
+	  "arrives and where 32,768 or more packets are lost in a row. Segmentation buffers and IPv4 packets stay unmarked, " \
+	  "unless another encoding follows in the list.") \
+	X(ALTMARK, AltMark, 9,                                                  \
+	  WIRE_IPV6 | WIRE_ANY | WIRE_FORWARDED | WIRE_GSO | WIRE_EXTENDED,     \
+	  WIRE_CARRIES_BLOCK, 8, 8, 8, 16, 16,                                  \
+	  "Alternate Marking (RFC 9341, RFC 9343) in an IPv6 Destination Options header. Packets have the " \
+	  "colour of their block instead of numbers: per block, losses less duplicates, and the delay of one packet. " \
+	  "No reordering and no delay variation. Needs a server, which joins the counts of both ends, and a " \
+	  "clock offset and delay that together are less than a quarter of a block. IPv4 packets stay unmarked.")
 
 /*
  * A source has a list of encodings; a packet gets the first that applies to
@@ -100,11 +168,12 @@
 #define WIRE_ENCODING_NUMBER(name, go, number, ...) WIRE_ENCODING_##name = number,
 enum wire_encoding { WIRE_ENCODINGS(WIRE_ENCODING_NUMBER) };
 #define WIRE_ENCODING_NONE 0xff
-#define WIRE_ENCODINGS_MAX 8 /* numbers are below this */
+#define WIRE_ENCODINGS_MAX 16 /* numbers are below this */
 
 /* IPv6 option types, RFC 4727 experimental, "skip if unknown". */
-#define WIRE_OPTION_DELAY 0x3e /* may change en route: an edge may fill received */
+#define WIRE_OPTION_DELAY 0x3e /* may change en route: a waypoint may fill received */
 #define WIRE_OPTION_LOSS 0x1e
+#define WIRE_OPTION_PAD1 0x00
 #define WIRE_OPTION_PADN 0x01
 
 #define WIRE_OPTION_DELAY_LENGTH 16
@@ -118,7 +187,9 @@ enum wire_encoding { WIRE_ENCODINGS(WIRE_ENCODING_NUMBER) };
 #define WIRE_NATIVE_LOSS 8
 #define WIRE_NATIVE_BOTH 32
 #define WIRE_NATIVE_TAGGED_LOSS 16 /* with both modules a tag takes the place of padding */
+#define WIRE_NATIVE_AGGREGATE_LOSS 16 /* with both modules its flags take the place of padding */
 #define WIRE_NATIVE_MAX WIRE_NATIVE_BOTH
+#define WIRE_MARK_MAX 152 /* of any encoding that is an IPv6 extension header */
 
 #define WIRE_SHIM_HEAD 4
 #define WIRE_SHIM_DELAY (WIRE_SHIM_HEAD + 16)
@@ -153,7 +224,7 @@ struct wire_timestamp {
 	__be32 fraction;
 };
 
-/* The data of a delay: received is zero until an edge fills it. */
+/* The data of a delay: received is zero until a waypoint fills it. */
 struct wire_delay {
 	struct wire_timestamp sent;
 	struct wire_timestamp received;
@@ -171,12 +242,12 @@ struct wire_option_loss {
 	__be32 sequence;
 } __attribute__((packed));
 
-/* The same of a flow of which only some packets carry a mark. */
+/* The same of a flow of which only some packets carry a mark, or of an aggregate. */
 struct wire_option_sparse {
 	__u8 type;
 	__u8 length;
 	__be32 sequence;
-	__u8 flags; /* WIRE_SPARSE */
+	__u8 flags; /* WIRE_SPARSE, or WIRE_AGGREGATE and fields */
 } __attribute__((packed));
 
 /* Either with a tag. */
@@ -232,6 +303,18 @@ struct wire_native_tagged_loss {
 	__u8 pad[4]; /* 01 02 00 00 */
 } __attribute__((packed));
 
+struct wire_native_aggregate_loss {
+	struct wire_options head;
+	struct wire_option_sparse loss;
+	__u8 pad[7]; /* 01 05 00 00 00 00 00 */
+} __attribute__((packed));
+
+struct wire_native_tagged_aggregate_loss {
+	struct wire_options head;
+	struct wire_option_tagged_sparse loss;
+	__u8 pad[3]; /* 01 01 00 */
+} __attribute__((packed));
+
 struct wire_native_tagged_both {
 	struct wire_options head;
 	struct wire_option_delay delay;
@@ -247,14 +330,14 @@ struct wire_native_tagged_sparse {
 } __attribute__((packed));
 
 /*
- * IPv4: type is the sum of the modules, WIRE_SPARSE and WIRE_TAGGED, length counts the data
- * after the head.
+ * IPv4: type is the sum of the modules, WIRE_SPARSE, WIRE_TAGGED and WIRE_MODULES, length counts the
+ * data after the head.
  */
 struct wire_shim {
 	__u8 type;
 	__u8 next_protocol;
 	__u8 length;
-	__u8 flags; /* zero; a reader ignores what it does not know */
+	__u8 flags; /* zero, or WIRE_AGGREGATE and fields; a reader ignores what it does not know */
 } __attribute__((packed));
 
 struct wire_shim_delay {
@@ -294,6 +377,7 @@ struct wire_shim_tagged_both {
  */
 #define WIRE_EXID 0x504c
 #define WIRE_EXID_SPARSE 0x504d /* only some packets of the flow carry a mark: see WIRE_SPARSE */
+#define WIRE_EXID_AGGREGATE 0x5060 /* to 0x507f: the fields are added; see WIRE_AGGREGATE */
 #define WIRE_EXPERIMENT_LENGTH 12 /* kind and length included */
 #define WIRE_EXPERIMENT_TAGGED_LENGTH (WIRE_EXPERIMENT_LENGTH + WIRE_TAG_LENGTH)
 
@@ -360,6 +444,8 @@ struct wire_udp_option_tagged {
 #define WIRE_TAG_EPOCH 35
 #define WIRE_KEY_LENGTH 16
 
+#include "standard.h"
+
 /*
  * A path probe: the data of a UDP datagram by which a source finds out whether
  * packets with a mark in one of the encodings arrive (path validation). A
@@ -398,6 +484,8 @@ _Static_assert(sizeof(struct wire_native_delay) == WIRE_NATIVE_DELAY, "delay opt
 _Static_assert(sizeof(struct wire_native_loss) == WIRE_NATIVE_LOSS, "loss option");
 _Static_assert(sizeof(struct wire_native_both) == WIRE_NATIVE_BOTH, "delay and loss options");
 _Static_assert(sizeof(struct wire_native_sparse) == WIRE_NATIVE_BOTH, "options of a sparse mark");
+_Static_assert(sizeof(struct wire_native_aggregate_loss) == WIRE_NATIVE_AGGREGATE_LOSS, "loss option of an aggregate");
+_Static_assert(sizeof(struct wire_native_tagged_aggregate_loss) == WIRE_NATIVE_AGGREGATE_LOSS, "tagged loss option of an aggregate");
 _Static_assert(sizeof(struct wire_shim_delay) == WIRE_SHIM_DELAY, "delay shim");
 _Static_assert(sizeof(struct wire_shim_loss) == WIRE_SHIM_LOSS, "loss shim");
 _Static_assert(sizeof(struct wire_shim_both) == WIRE_SHIM_BOTH, "delay and loss shim");

@@ -55,6 +55,7 @@ func Check(ctx context.Context, options Options) []session.Check {
 		{"clock", checkClock},
 		{"resources", func(context.Context) []session.Check { return checkResources(options.Folder) }},
 		{"devices", func(context.Context) []session.Check { return checkDevices() }},
+		{"ioam", func(context.Context) []session.Check { return checkIOAM() }},
 		{"peers", func(ctx context.Context) []session.Check { return checkPeers(ctx, options.Peers) }},
 		{"paths", func(context.Context) []session.Check { return judgePaths(options.Paths) }},
 	})

@@ -8,11 +8,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"pillion.dev/internal/clock"
 	"pillion.dev/session"
 )
 
 // Describe fills in the parts of the agent's state that describe its host: kernel
-// release, boot ID, and interfaces with their global addresses.
+// release, boot ID, identifier as an IOAM node, and interfaces with their global addresses.
 func Describe() (session.State, error) {
 	kernel, err := Kernel()
 	if err != nil {
@@ -22,8 +23,9 @@ func Describe() (session.State, error) {
 	if err != nil {
 		return session.State{}, err
 	}
+	ioam, _ := readIOAM(ioamFolder) // the doctor reports what is wrong with it
 	interfaces, err := Addresses()
-	return session.State{Kernel: kernel, Boot: boot, Interfaces: interfaces}, err
+	return session.State{Kernel: kernel, Boot: boot, IOAMID: ioam.ID, Interfaces: interfaces}, err
 }
 
 // Boot is the running kernel's boot ID. Containers of one kernel share it, as they
@@ -33,7 +35,11 @@ func Boot() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read boot ID: %w", err)
 	}
-	return strings.TrimSpace(string(text)), nil
+	boot := strings.TrimSpace(string(text))
+	if clock.Injected() {
+		boot += " with a clock of its own"
+	}
+	return boot, nil
 }
 
 // Kernel is the release of the running kernel.

@@ -133,6 +133,24 @@ func TestOtherPartCannotOverridePolicy(t *testing.T) {
 	}
 }
 
+// ask asks the remote part, as a server would.
+func (p *parts) ask(t *testing.T, r session.Request) session.Reply {
+	t.Helper()
+	request, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := p.remote.Serve(t.Context(), request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var reply session.Reply
+	if err := json.Unmarshal(text, &reply); err != nil {
+		t.Fatal(err)
+	}
+	return reply
+}
+
 // TestDoctorUnderAPolicy: checks send packets only to peers that the policy allows, whatever
 // addresses the server names, and say which were refused, and why.
 func TestDoctorUnderAPolicy(t *testing.T) {
@@ -145,20 +163,9 @@ func TestDoctorUnderAPolicy(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := newParts(t, Options{Policy: allowed})
-	request, err := json.Marshal(session.Request{Doctor: &session.Doctor{Peers: []session.Peer{
+	reply := p.ask(t, session.Request{Doctor: &session.Doctor{Peers: []session.Peer{
 		{Agent: "near", Addresses: []string{"127.0.0.1", "192.0.2.7"}}, {Agent: "far", Addresses: []string{"192.0.2.8"}},
 	}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := p.remote.Serve(t.Context(), request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var reply session.Reply
-	if err := json.Unmarshal(text, &reply); err != nil {
-		t.Fatal(err)
-	}
 	got := fmt.Sprintf("%+v", reply.Doctor)
 	for _, address := range []string{"192.0.2.7", "192.0.2.8"} {
 		if strings.Contains(got, address) {
@@ -175,18 +182,7 @@ func TestDoctorUnderAPolicy(t *testing.T) {
 // TestDescribe: the facts of the host reach the server through both parts of the agent.
 func TestDescribe(t *testing.T) {
 	p := newParts(t, Options{})
-	request, err := json.Marshal(session.Request{Describe: &session.Describe{Devices: []string{"lo"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := p.remote.Serve(t.Context(), request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var reply session.Reply
-	if err := json.Unmarshal(text, &reply); err != nil {
-		t.Fatal(err)
-	}
+	reply := p.ask(t, session.Request{Describe: &session.Describe{Devices: []string{"lo"}}})
 	for _, name := range []string{"kernel", "processors", "version", "offloads.lo.rx-gro"} {
 		if reply.Facts[name] == "" {
 			t.Errorf("no %s in %v", name, reply.Facts)
@@ -317,9 +313,10 @@ func FuzzParseRow(f *testing.F) {
 func FuzzRequest(f *testing.F) {
 	f.Add([]byte(`{"apply":{"revision":1,"sources":[{"session":"s","peers":[{"agent":"b","addresses":["192.0.2.1"]}],"lease":"5s"}]}}`))
 	f.Add([]byte(`{"trace":{"address":"::1","protocol":"udp"}}`))
+	f.Add([]byte(`{"sent":[{"session":"s","source":"a","interval":"1s","age":"1s","flows":[{"src":"::1","dst":"::2","proto":17,"start":0,"first":1,"next":4294967295}]}]}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		request, _, err := parseRequest(text)
-		if err == nil && request.Apply == nil && request.Trace == nil && request.Doctor == nil && request.Describe == nil {
+		if err == nil && request.Apply == nil && request.Trace == nil && request.Doctor == nil && request.Describe == nil && request.Sent == nil {
 			t.Error("accepted without a kind")
 		}
 	})

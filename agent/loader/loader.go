@@ -122,6 +122,8 @@ func (l *Loader) Serve(ctx context.Context, text []byte) ([]byte, error) {
 	case request.Describe != nil:
 		reply.Facts = machine.Read(request.Describe.Devices...)
 		reply.Facts["version"] = version.String()
+	case request.Sent != nil:
+		l.runner.Settle(request.Sent)
 	}
 	return json.Marshal(reply)
 }
@@ -151,10 +153,21 @@ func parseRequest(text []byte) (request session.Request, refused []session.TaskS
 	if request, refused, err = session.ReadRequest(text); err != nil {
 		return request, nil, err
 	}
-	if request.Apply == nil && request.Trace == nil && request.Doctor == nil && request.Describe == nil {
+	if len(request.Sent) > session.SentReportsMax || sentFlows(request.Sent) > session.SentFlowsMax {
+		return request, nil, fmt.Errorf("%w: %d reports of %d flows, limits %d and %d", ErrRequest,
+			len(request.Sent), sentFlows(request.Sent), session.SentReportsMax, session.SentFlowsMax)
+	}
+	if request.Apply == nil && request.Trace == nil && request.Doctor == nil && request.Describe == nil && request.Sent == nil {
 		return request, nil, fmt.Errorf("%w: unknown kind", ErrRequest)
 	}
 	return request, refused, nil
+}
+
+func sentFlows(reports []session.SentReport) (flows int) {
+	for _, report := range reports {
+		flows += len(report.Flows)
+	}
+	return flows
 }
 
 // apply runs an assignment, of which this version does not know the refused tasks. The

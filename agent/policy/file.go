@@ -128,6 +128,9 @@ func (p *Policy) check() (err error) {
 	if p.prefixes, err = p.parsePrefixes("prefixes", p.Prefixes); err != nil {
 		return err
 	}
+	if p.transit, err = p.parsePrefixes("transit", p.Transit); err != nil {
+		return err
+	}
 	for key, patterns := range map[string][]string{"peers": p.Peers, "devices": p.Devices} {
 		for _, pattern := range patterns {
 			if _, err := path.Match(pattern, ""); err != nil {

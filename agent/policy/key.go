@@ -29,7 +29,7 @@ func (p *Policy) Settings() []Setting {
 		targets = listed(p.Sending.Targets)
 	}
 	values := []string{
-		all(p.Peers), all(p.Prefixes), all(p.Devices), all(p.Encodings), fmt.Sprint(p.Marking.Allowed),
+		all(p.Peers), all(p.Prefixes), all(p.Devices), all(p.Encodings), listed(p.Transit), fmt.Sprint(p.Marking.Allowed),
 		every, limit, fmt.Sprint(p.Decapsulation), fmt.Sprint(p.Capture), fmt.Sprint(p.RouterProfiles),
 		fmt.Sprint(p.Sending.Allowed), targets, fmt.Sprintf("%d bit/s", int64(p.Sending.Rate)),
 		fmt.Sprintf("%d packets/s", p.Sending.PacketsPerSecond), listed(p.Sending.Protocols),
@@ -48,8 +48,9 @@ func Keys() []Key {
 		{"prefixes", "all", "Prefixes of the addresses of such peers: marks are written only for destinations in them, and read only from sources in them."},
 		{"devices", "all", "Patterns of interfaces, such as `eth*`, on which programs may be attached for sessions."},
 		{"encodings", "all", "Encodings that this host may mark packets in. A session whose list has another one is refused."},
+		{"transit", "none", "Prefixes of hosts whose packets sessions may mark and measure where agents forward them: those behind this host, for which it forwards, those behind its peers, and the destinations of packets into whose marks it writes the time as a waypoint."},
 		{"marking.allowed", "true", "Packets may be marked at all."},
-		{"marking.every", "1", "The most that is marked is one packet in this many: a session needs `every` or `random` of at least this."},
+		{"marking.every", "1", "The most that is marked is one packet in this many: a session needs `every`, `random` or `hash` of at least this."},
 		{"marking.packets_per_second", "no limit", "The most marked packets per second of one session: it needs a `min_gap` of at least a second divided by this."},
 		{"decapsulation", "true", "Marks may be read for sessions: the program that does it removes them, with outer headers if they have any, from packets of permitted peers. If false, this host is no destination."},
 		{"capture", "true", "The agent may capture packet headers, as its configuration says. If false, it does not start with such a configuration."},

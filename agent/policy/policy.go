@@ -29,6 +29,9 @@ type Policy struct {
 	Prefixes  []string `yaml:"prefixes"`
 	Devices   []string `yaml:"devices"`
 	Encodings []string `yaml:"encodings"`
+	// Transit are prefixes of hosts without an agent whose packets may be marked and measured by a
+	// host that forwards them: those behind this host, and those behind its peers; default none.
+	Transit []string `yaml:"transit"`
 	// Marking is what sources of sessions may mark.
 	Marking Marking `yaml:"marking"`
 	// Decapsulation: marks may be read and removed, with outer headers; default true.
@@ -40,7 +43,7 @@ type Policy struct {
 	// Sending is what tasks of sessions may send.
 	Sending Sending `yaml:"sending"`
 
-	prefixes []netip.Prefix
+	prefixes, transit []netip.Prefix
 	// file is empty for the defaults; lines are those of the keys in it.
 	file  string
 	lines map[string]int

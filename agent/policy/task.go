@@ -51,7 +51,7 @@ func (p *Policy) Source(task session.SourceTask) error {
 			return p.at("encodings", "%s is not one of %s: use another encoding for the session", e, listed(p.Encodings))
 		}
 	}
-	if every := max(task.Sampling.Every, task.Sampling.Random, 1); every < p.Marking.Every {
+	if every := max(task.Sampling.Every, task.Sampling.Random, task.Sampling.Hash, 1); every < p.Marking.Every {
 		return p.at("marking.every", "the session marks 1 in %d packets, this host at most 1 in %d", every, p.Marking.Every)
 	}
 	if limit := p.Marking.PacketsPerSecond; limit > 0 {
@@ -60,13 +60,37 @@ func (p *Policy) Source(task session.SourceTask) error {
 				task.Sampling.MinGap, limit, least)
 		}
 	}
+	if err := p.forwards(task.Transit); err != nil {
+		return err
+	}
 	return p.deviceOf(task.Device)
+}
+
+// forwards returns why packets of hosts without an agent may not be measured.
+func (p *Policy) forwards(prefixes []string) error {
+	if len(prefixes) > 0 && len(p.transit) == 0 {
+		return p.at("transit", "packets that this host forwards are not measured: %s", listed(prefixes))
+	}
+	for _, text := range prefixes {
+		if prefix, err := netip.ParsePrefix(text); err != nil || !within(p.transit, prefix) {
+			return p.at("transit", "%s is not in %s", text, listed(p.Transit))
+		}
+	}
+	return nil
+}
+
+// within reports whether one of the prefixes contains all of another one.
+func within(prefixes []netip.Prefix, part netip.Prefix) bool {
+	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Bits() <= part.Bits() && p.Contains(part.Addr().Unmap()) })
 }
 
 // Destination returns why marks may not be read for a session.
 func (p *Policy) Destination(task session.DestinationTask) error {
 	if !p.Decapsulation {
 		return p.at("decapsulation", "this host reads and removes no marks")
+	}
+	if err := p.forwards(slices.Concat(task.Transit, task.Amends)); err != nil {
+		return err
 	}
 	return p.deviceOf(task.Device)
 }
@@ -122,7 +146,7 @@ func (p *Policy) Permit(peers []session.Peer) (permitted []session.Peer, refused
 		if p.Prefixes != nil {
 			addresses = slices.DeleteFunc(slices.Clone(addresses), func(text string) bool {
 				address, err := netip.ParseAddr(text)
-				return err != nil || !slices.ContainsFunc(p.prefixes, func(prefix netip.Prefix) bool { return prefix.Contains(address.Unmap()) })
+				return err != nil || !within(p.prefixes, netip.PrefixFrom(address, address.BitLen()))
 			})
 		}
 		if len(addresses) == 0 && len(peer.Addresses) > 0 {
@@ -130,12 +154,29 @@ func (p *Policy) Permit(peers []session.Peer) (permitted []session.Peer, refused
 			continue
 		}
 		peer.Addresses = addresses
+		if err := p.behind(peer); err != nil {
+			reasons = append(reasons, err)
+			continue
+		}
 		permitted = append(permitted, peer)
 	}
 	if more := len(reasons) - 1; more > 0 {
 		return permitted, fmt.Errorf("%w; likewise %d more peers", reasons[0], more)
 	}
 	return permitted, errors.Join(reasons...)
+}
+
+// behind returns why the hosts behind a peer may not be measured.
+func (p *Policy) behind(peer session.Peer) error {
+	if err := p.forwards(peer.Prefixes); err != nil {
+		return fmt.Errorf("hosts behind %s: %w", peer.Agent, err)
+	}
+	for _, text := range peer.Prefixes {
+		if prefix, err := netip.ParsePrefix(text); p.Prefixes != nil && (err != nil || !within(p.prefixes, prefix)) {
+			return p.at("prefixes", "%s behind %s is not in %s", text, peer.Agent, listed(p.Prefixes))
+		}
+	}
+	return nil
 }
 
 func matches(patterns []string, name string) bool {

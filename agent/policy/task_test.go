@@ -16,6 +16,8 @@ import (
 // TestTasks: what a policy refuses, with the line of the file and units.
 func TestTasks(t *testing.T) {
 	source := session.SourceTask{Session: "web", Encoding: "udp-option,native", Device: "eth0"}
+	transit := source
+	transit.Transit = []string{"10.1.0.0/16"}
 	for _, row := range []struct {
 		name, file string
 		refuse     func(*Policy) error
@@ -41,6 +43,10 @@ func TestTasks(t *testing.T) {
 			return p.Source(task)
 		}, ""},
 		{"device", "devices: [wlan*]", func(p *Policy) error { return p.Source(source) }, ":1: devices: eth0 is not one of wlan*"},
+		{"transit by default", "", func(p *Policy) error { return p.Source(transit) }, "policy.yaml: transit: packets that this host forwards are not measured: 10.1.0.0/16"},
+		{"transit", "transit: [10.0.0.0/8]", func(p *Policy) error { return p.Source(transit) }, ""},
+		{"transit of others", "transit: [10.1.2.0/24, 10.2.0.0/16]", func(p *Policy) error { return p.Source(transit) }, ":1: transit: 10.1.0.0/16 is not in 10.1.2.0/24, 10.2.0.0/16"},
+		{"transit of a destination", "", func(p *Policy) error { return p.Destination(session.DestinationTask{Transit: []string{"10.1.0.0/16"}}) }, "policy.yaml: transit: "},
 		{"device by the route", "devices: [wlan*]", func(p *Policy) error { return p.Device("eth0") }, "devices: eth0"},
 		{"no device", "devices: []", func(p *Policy) error { return p.Device("eth0") }, "not one of none"},
 		{"decapsulation", "decapsulation: false", func(p *Policy) error { return p.Destination(session.DestinationTask{}) }, ":1: decapsulation: "},
@@ -55,6 +61,26 @@ func TestTasks(t *testing.T) {
 				t.Errorf("got %v, want %q", err, row.want)
 			}
 		})
+	}
+}
+
+// TestPermitTransit: hosts behind a peer.
+func TestPermitTransit(t *testing.T) {
+	peers := []session.Peer{{Agent: "edge", Addresses: []string{"10.0.0.1"}, Prefixes: []string{"10.1.0.0/16", "2001:db8:a::/48"}}, {Agent: "host", Addresses: []string{"10.0.0.2"}}}
+	for _, row := range []struct{ file, want, refused string }{
+		{"", "host", "transit: packets that this host forwards are not measured: 10.1.0.0/16, 2001:db8:a::/48"},
+		{"transit: [10.0.0.0/8]", "host", ":1: transit: 2001:db8:a::/48 is not in 10.0.0.0/8"},
+		{"transit: [10.0.0.0/8, '2001:db8::/32']", "edge host", ""},
+		{"transit: [10.0.0.0/8, '2001:db8::/32']\nprefixes: [10.0.0.0/8]", "host", ":2: prefixes: 2001:db8:a::/48 behind edge is not in 10.0.0.0/8"},
+	} {
+		permitted, err := policyOf(t, row.file).Permit(peers)
+		var names []string
+		for _, p := range permitted {
+			names = append(names, p.Agent)
+		}
+		if got := strings.Join(names, " "); got != row.want || (err == nil) != (row.refused == "") || err != nil && !strings.Contains(err.Error(), row.refused) {
+			t.Errorf("%q: %q, %v", row.file, got, err)
+		}
 	}
 }
 

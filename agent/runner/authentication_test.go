@@ -113,12 +113,12 @@ func TestAuthenticationChanges(t *testing.T) {
 		t.Errorf("the source goes on at once: %+v", state)
 	}
 	send("the source waits", false)
-	from.ahead.Add(int64(untaggedAfter) - int64(time.Second))
+	from.ahead.Add(int64(untaggedAfter) - int64(4*time.Second))
 	if state := source(false); state.Running {
 		t.Errorf("the source goes on too soon: %+v", state)
 	}
 	destination(false)
-	from.ahead.Add(int64(time.Second))
+	from.ahead.Add(int64(4 * time.Second))
 	runs(source(false))
 	send("without authentication again", true)
 

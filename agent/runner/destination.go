@@ -1,11 +1,13 @@
 package runner
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"net"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -13,7 +15,10 @@ import (
 	"pillion.dev/agent/validation"
 	"pillion.dev/internal/clock"
 	"pillion.dev/measure"
+	"pillion.dev/measure/flows"
+	"pillion.dev/probe/block"
 	"pillion.dev/probe/destination"
+	"pillion.dev/probe/flow"
 	"pillion.dev/probe/hook"
 	"pillion.dev/probe/source"
 	"pillion.dev/session"
@@ -34,13 +39,19 @@ type deviceDestination struct {
 
 	mu          sync.Mutex
 	probe       *destination.Destination
-	records     bool
+	reads       reads
 	copied      chan struct{} // closed when all records of the probe are delivered; nil without records
 	subscribers []*subscriber
 	table       peerTable
 	pulse       session.Pulse // what is known of the peers' clocks
 	err         error         // of the last reading
 	copying     error         // of the records
+	// Reports of sources: see settle.go.
+	waiting      []waitingReport
+	waitingFlows int
+	dropped      uint64              // flows of reports that gave way
+	warned       map[netip.Addr]bool // of sources that number other flows
+	clockError   flows.Bound         // of this host's clock
 
 	ending chan struct{}
 	ended  sync.WaitGroup
@@ -52,9 +63,12 @@ type subscriber struct {
 	task   destinationTask
 	rows   *destination.Accumulator
 	period period
+	began  time.Duration // by the monotonic clock
 	// counters since the task began.
 	counters map[string]uint64
 	missing  missing
+	hops     hopDelays
+	apart    apart
 }
 
 func openDestination(name string, tasks []destinationTask, options Options, now func() moment) (*deviceDestination, error) {
@@ -100,19 +114,50 @@ func (d *deviceDestination) start() {
 
 func (d *deviceDestination) startRecords() {
 	d.copied = nil
-	if d.records {
+	if d.reads.records {
 		probe, copied := d.probe, make(chan struct{})
 		d.copied = copied
 		d.ended.Go(func() { d.copyRecords(probe, copied) })
 	}
 }
 
+// reads is what a program reads for its tasks.
+type reads struct {
+	records, traces bool
+	fields          flow.Fields // that tell flows apart, those of all tasks
+	differ          bool        // tasks have different fields
+	flows           int
+	idle            time.Duration
+}
+
+// wanted is what tasks ask for. The largest table and the longest time count.
+func wanted(tasks []destinationTask) reads {
+	w := reads{fields: flow.All, differ: fieldsDiffer(tasks)}
+	if i := slices.IndexFunc(tasks, readsMarks); i >= 0 && !w.differ {
+		w.fields = tasks[i].Fields() // those of tasks that read nothing do not matter
+	}
+	for _, t := range tasks {
+		w.records, w.traces = w.records || t.Records, w.traces || t.Hops
+		w.flows = max(w.flows, cmp.Or(int(t.Flows), destination.DefaultFlows))
+		w.idle = max(w.idle, cmp.Or(time.Duration(t.Idle), destination.DefaultIdle))
+	}
+	return w
+}
+
+// after is what a program reads that replaces one: it takes over the table.
+func (w reads) after(before reads) reads {
+	w.flows = cmp.Or(before.flows, w.flows)
+	return w
+}
+
 // open attaches a program to the device and replaces the one before it, if any.
 func (d *deviceDestination) open(tasks []destinationTask) error {
-	records := slices.ContainsFunc(tasks, func(t destinationTask) bool { return t.Records })
+	want := wanted(tasks).after(d.reads)
+	peers, ingresses := d.table.peers(tasks, d.now().steady)
 	settings := destination.Settings{
-		Peers: d.table.peers(tasks, d.now().steady), Records: records, StartEmpty: true,
-		FlowsPerPeer: destination.DefaultFlows / 4,
+		Peers: peers, Ingresses: ingresses, Records: want.records, Traces: want.traces, StartEmpty: true,
+		Flow: want.fields, FlowsDiffer: want.differ, Flows: want.flows, FlowsPerPeer: want.flows / 4, Idle: want.idle,
+		DeliveredOnly: true, Own: ownOf(tasks), Block: blockOf(tasks),
 	}
 	if local := tasks[0].local; local != nil {
 		settings = local.Settings
@@ -129,7 +174,7 @@ func (d *deviceDestination) open(tasks []destinationTask) error {
 		return err
 	}
 	copied := d.copied
-	d.probe, d.records = probe, records
+	d.probe, d.reads = probe, want
 	if before == nil {
 		return nil
 	}
@@ -158,15 +203,23 @@ func (d *deviceDestination) follow(tasks []destinationTask) error {
 	} else if !present {
 		return fmt.Errorf("check device %q: the program is no longer there", d.device.Name)
 	}
-	if err := d.probe.FollowClock(); err != nil {
+	if err := errors.Join(d.probe.FollowClock(), d.probe.FollowRoutes(), d.followOwn(tasks)); err != nil {
 		return err
 	}
-	if slices.ContainsFunc(tasks, func(t destinationTask) bool { return t.Records }) != d.records {
+	if wanted(tasks).after(d.reads) != d.reads {
 		if err := d.open(tasks); err != nil {
 			return err
 		}
 	} else if err := d.probe.Accept(d.table.peers(tasks, d.now().steady)); err != nil {
 		return err
+	}
+	if period := blockOf(tasks); period != 0 && tasks[0].local == nil {
+		if err := d.probe.SetBlock(period); err != nil {
+			return err
+		}
+	}
+	if state, err := clock.Read(); err == nil {
+		d.clockError = flows.BoundOf(int64(state.MaxError))
 	}
 	d.assign(tasks)
 	if err := d.respond(); err != nil {
@@ -185,12 +238,15 @@ func (d *deviceDestination) assign(tasks []destinationTask) {
 		if r == nil {
 			r = &subscriber{
 				rows:   destination.NewAccumulator(destination.Granularity(task.Granularity)),
-				period: begin(now, time.Duration(task.Interval)), counters: map[string]uint64{},
+				period: begin(now, time.Duration(task.Interval)), began: now.steady, counters: map[string]uint64{},
 			}
 		}
 		r.task = task
 		subscribers = append(subscribers, r)
 		tick = divisor(tick, time.Duration(task.Interval))
+		if task.Block > 0 {
+			tick = divisor(tick, time.Duration(task.Block))
+		}
 	}
 	if len(d.subscribers) > 0 && !slices.Equal(subscribers, d.subscribers) {
 		d.take() // earlier packets belong to the subscribers so far
@@ -207,7 +263,7 @@ func (d *deviceDestination) assign(tasks []destinationTask) {
 	}
 	tick = max(tick, tickLeast)
 	if local := tasks[0].local; local != nil {
-		tick = local.Interval
+		tick = max(divisor(local.Interval, cmp.Or(local.Block, block.Default)), tickLeast)
 	}
 	d.tick <- tick
 }
@@ -250,6 +306,7 @@ func (d *deviceDestination) run() {
 }
 
 func (d *deviceDestination) read(now moment) {
+	d.settleDue(now.steady, false)
 	d.take()
 	for _, r := range d.subscribers {
 		r.missing.advance(now.steady)
@@ -260,7 +317,7 @@ func (d *deviceDestination) read(now moment) {
 	}
 }
 
-// take adds new rows to the subscribers whose tasks cover them.
+// take reads what is new.
 func (d *deviceDestination) take() {
 	rows, err := d.probe.Read(destination.ByFlow)
 	d.err = err
@@ -268,12 +325,19 @@ func (d *deviceDestination) take() {
 		d.log.Warn("read flows", "device", d.device.Name, "error", err)
 		return
 	}
+	d.takeTraces()
+	d.give(rows)
+}
+
+// give adds rows to the subscribers whose tasks cover them.
+func (d *deviceDestination) give(rows []destination.Row) {
 	for _, r := range d.subscribers {
 		var wanted []destination.Row
 		for _, row := range rows {
-			if r.task.wants(row.Key) {
+			fields := cmp.Or(row.Key.Fields, d.reads.fields)
+			if fields == r.task.Fields() && r.task.wants(row.Key) {
 				wanted = append(wanted, row)
-				r.missing.add(r.task.peers[row.Key.Src], row.Packets, row.Lost)
+				r.missing.add(r.task.agentOf(row.Key), row.Packets, row.Lost-row.Announced)
 			}
 		}
 		r.rows.Add(wanted)
@@ -288,13 +352,16 @@ func (d *deviceDestination) emit(r *subscriber, now moment) {
 	}
 	if local := r.task.local; local != nil {
 		tally, tallied := d.probe.Tally()
-		d.err = errors.Join(d.err, err, tallied, local.Rows(LocalRows{now.day, r.rows.Take(), tally, state}))
+		d.warn(tally.Mismatches)
+		d.err = errors.Join(d.err, err, tallied, local.Rows(LocalRows{now.day, r.rows.Take(), r.hops.take(), d.probe.Blocks(), tally, state}))
 		return
 	}
 	for _, row := range r.rows.Take() {
 		r.count(row.Counts)
 		d.sink(&measure.Flows, d.flowRow(r, &row, now, state).Sample(nil))
+		d.emitModules(r, &row, now, state)
 	}
+	d.emitHops(r, now, flows.BoundOf(int64(state.MaxError)))
 }
 
 func (r *subscriber) count(c destination.Counts) {
@@ -328,12 +395,34 @@ func (d *deviceDestination) states() []session.TaskState {
 		counters["device_forged"] = tally.Reasons["forged"]
 		counters["device_filtered"] = tally.Reasons["filter"]
 		counters["device_replayed"] = tally.Reasons["replayed"]
+		counters["device_flow"] = tally.Reasons["flow"]
+		counters["device_transit"] = tally.Reasons["transit"]
+		if len(r.task.amended) > 0 {
+			counters["device_amended"] = tally.Amended
+		}
 		counters["records_dropped"] = tally.RecordsDropped
 		counters["flows_full"] = tally.FlowsFull
 		counters["uncounted"] = tally.Uncounted
+		counters["module_states_full"] = tally.ModuleStatesFull
+		if n := d.probe.Unsettled(); n != 0 {
+			counters["sent_packets_unsettled"] = n
+		}
+		if n := d.probe.BlocksUnsettled() + r.apart.packets; n != 0 {
+			counters["block_packets_unsettled"] = n
+		}
+		if d.dropped != 0 {
+			counters["sent_reports_dropped"] = d.dropped
+		}
+		if r.task.Hops {
+			counters["traces"], counters["traces_dropped"] = r.hops.read, r.hops.dropped
+			traces, failed := d.probe.TraceTally()
+			err = errors.Join(err, failed)
+			counters["device_traces_dropped"], counters["device_traces_malformed"] = traces.Dropped, traces.Malformed
+		}
 		state := session.TaskState{
 			Session: r.task.Session, Role: roleDestination, Device: d.device.Name, Running: err == nil, Counters: counters,
-			Missing: r.missing.peers(), Limit: d.table.limits[r.task.Session],
+			Missing: r.missing.peers(), Limit: joinLimits(d.limit(r, tally.Mismatches), r.apart.limit(time.Duration(r.task.Block))),
+			OtherFlows: r.otherFlows(tally.Mismatches),
 		}
 		if err != nil {
 			state.Error = err.Error()
@@ -341,6 +430,20 @@ func (d *deviceDestination) states() []session.TaskState {
 		states = append(states, state)
 	}
 	return states
+}
+
+// limit is what of the task is not done.
+func (d *deviceDestination) limit(r *subscriber, mismatches []destination.Mismatch) string {
+	switch limit := d.table.limits[r.task.Session]; {
+	case limit != "":
+		return limit
+	case len(r.otherFlows(mismatches)) > 0:
+		return r.otherFlowsText(mismatches)
+	case int(r.task.Flows) > d.reads.flows:
+		return fmt.Sprintf("the table of %s has room for %d flows, since a session with fewer was the first to read marks there; it grows to %d when no session reads marks there for a moment",
+			d.device.Name, d.reads.flows, r.task.Flows)
+	}
+	return ""
 }
 
 // close detaches the program and delivers the last rows.
@@ -376,6 +479,7 @@ func (d *deviceDestination) finish() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := d.now()
+	d.settleDue(now.steady, true)
 	d.take()
 	for _, r := range d.subscribers {
 		d.emit(r, now)

@@ -3,6 +3,7 @@ package runner
 import (
 	"errors"
 	"net/netip"
+	"slices"
 	"time"
 
 	"pillion.dev/session"
@@ -26,7 +27,7 @@ func markKey(peer session.Peer) (key wire.Key, ok bool) {
 	return key, copy(key[:], peer.Key) == wire.KeyLength
 }
 
-// eachKey calls f for each address of a peer with a key.
+// eachKey calls f for each address of a peer with a key, and for the prefixes behind it.
 func eachKey(peers []session.Peer, f func(netip.Prefix, wire.Key)) {
 	for _, peer := range peers {
 		key, ok := markKey(peer)
@@ -38,22 +39,35 @@ func eachKey(peers []session.Peer, f func(netip.Prefix, wire.Key)) {
 				f(netip.PrefixFrom(address, address.BitLen()), key)
 			}
 		}
+		if len(peer.Prefixes) > 0 {
+			for _, prefix := range peer.Ends() {
+				f(prefix, key)
+			}
+		}
 	}
 }
 
 // pairKeys are the keys with which the source makes tags: for a peer of several sessions that
-// of the first.
+// of the first with authentication. Peers without any such session get path probes with a tag, too, if
+// another one has the same encoding, and do not look at it.
 func pairKeys(tasks []sourceTask) map[netip.Prefix]wire.Key {
 	keys := map[netip.Prefix]wire.Key{}
-	for _, task := range tasks {
-		if !task.Authenticated {
-			continue
-		}
-		eachKey(task.Peers, func(prefix netip.Prefix, key wire.Key) {
-			if _, ok := keys[prefix]; !ok {
-				keys[prefix] = key
+	var wide []netip.Prefix // with authentication
+	for _, authenticated := range []bool{true, false} {
+		for _, task := range tasks {
+			if task.Authenticated != authenticated {
+				continue
 			}
-		})
+			eachKey(task.Peers, func(prefix netip.Prefix, key wire.Key) {
+				if _, ok := keys[prefix]; ok || !authenticated && slices.ContainsFunc(wide, func(w netip.Prefix) bool { return w.Overlaps(prefix) }) {
+					return
+				}
+				keys[prefix] = key
+				if authenticated && !prefix.IsSingleIP() {
+					wide = append(wide, prefix)
+				}
+			})
+		}
 	}
 	return keys
 }

@@ -10,11 +10,13 @@ import (
 
 	"pillion.dev/agent/validation"
 	"pillion.dev/internal/clock"
+	"pillion.dev/probe/block"
 	"pillion.dev/probe/destination"
 	"pillion.dev/probe/hook"
 	"pillion.dev/probe/router"
 	"pillion.dev/probe/source"
 	"pillion.dev/session"
+	"pillion.dev/wire/fivetuple"
 )
 
 // localFollowEvery is how often the device of a local task is checked.
@@ -29,6 +31,8 @@ type LocalSource struct {
 	Lease time.Duration
 	// Path is called by Run for each change in what path validation has found.
 	Path func(validation.Path) error
+	// Blocks is called by Run for what was sent in blocks that are over.
+	Blocks func([]block.Count) error
 }
 
 // Source runs a LocalSource.
@@ -38,6 +42,7 @@ type Source struct {
 	task    sourceTask
 	paths   chan validation.Path // changes that Run has not reported yet
 	path    func(validation.Path) error
+	blocks  func([]block.Count) error
 }
 
 // OpenSource attaches the program and starts its lease.
@@ -45,10 +50,12 @@ func OpenSource(local LocalSource) (*Source, error) {
 	if err := checkDevice(local.Device); err != nil {
 		return nil, err
 	}
-	s := &Source{task: sourceTask{local: &local.Settings}, paths: make(chan validation.Path, 64), path: local.Path}
+	if len(local.Rules) == 0 { // unlike a source without rules, this can change
+		local.Rules = []fivetuple.Filter{{}}
+	}
+	s := &Source{task: sourceTask{local: &local.Settings}, paths: make(chan validation.Path, 64), path: local.Path, blocks: local.Blocks}
 	s.task.pathFound = s.pathFound
 	s.task.Lease = session.Duration(local.Lease)
-	s.setSampling(local.Sampling)
 	running, err := openSource(local.Device, []sourceTask{s.task}, Options{Log: slog.New(slog.DiscardHandler)}, nil)
 	if err != nil {
 		return nil, err
@@ -77,6 +84,9 @@ func (s *Source) Paths() []validation.Path {
 	return s.running.paths.Paths()
 }
 
+// Rounds returns the round trips since the last call of flows that had any (source.Rounds).
+func (s *Source) Rounds() ([]source.Round, error) { return s.running.probe.Rounds() }
+
 // checkDevice reports a missing device or missing privileges before anything changes.
 func checkDevice(name string) error {
 	if _, err := hook.Find(name); err != nil {
@@ -98,11 +108,19 @@ func (s *Source) Run(ctx context.Context, interval time.Duration, show func() er
 	defer renew.Stop()
 	ticks := time.NewTicker(interval)
 	defer ticks.Stop()
+	var blocks <-chan time.Time
+	if every := s.running.probe.BlocksEvery(); every > 0 && s.blocks != nil {
+		ticker := time.NewTicker(every)
+		defer ticker.Stop()
+		blocks = ticker.C
+	}
 	for {
 		var err error
 		select {
 		case <-ctx.Done():
-			return nil
+			return s.readBlocks()
+		case <-blocks:
+			err = s.readBlocks()
 		case <-renew.C:
 			err = s.follow()
 		case <-ticks.C:
@@ -124,6 +142,17 @@ func renewEvery(lease time.Duration) time.Duration {
 	return max(min(lease/3, localFollowEvery), time.Millisecond)
 }
 
+func (s *Source) readBlocks() error {
+	if s.blocks == nil {
+		return nil
+	}
+	counts, _, err := s.running.probe.Blocks()
+	if err != nil || len(counts) == 0 {
+		return err
+	}
+	return s.blocks(counts)
+}
+
 func (s *Source) follow() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,19 +163,21 @@ func (s *Source) follow() error {
 	return s.running.err
 }
 
-func (s *Source) setSampling(sampling source.Sampling) {
-	s.task.Sampling = session.Sampling{Every: sampling.Every, Random: sampling.Random, MinGap: session.Duration(sampling.MinGap)}
-}
-
-// Sample changes the sampling while traffic flows.
-func (s *Source) Sample(sampling source.Sampling) error {
+// Change changes how packets are marked, and which, while traffic flows: what a Policy has, and
+// the rules. No packet sees half of it. After an error nothing has changed.
+func (s *Source) Change(change func(*source.Settings) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before := s.task.Sampling
-	s.setSampling(sampling)
+	settings := *s.task.local
+	if err := change(&settings); err != nil {
+		return err
+	}
+	before := s.task.local
+	s.task.local = &settings
 	err := s.running.follow([]sourceTask{s.task}, session.Pulse{})
 	if err != nil {
-		s.task.Sampling = before
+		s.task.local = before
+		err = errors.Join(err, s.running.follow([]sourceTask{s.task}, session.Pulse{}))
 	}
 	return err
 }
@@ -176,10 +207,13 @@ type LocalDestination struct {
 
 // LocalRows are the rows of one interval, with the state at its end.
 type LocalRows struct {
-	Time  time.Time
-	Rows  []destination.Row
-	Tally destination.Tally
-	Clock clock.State
+	Time time.Time
+	Rows []destination.Row
+	Hops []HopRow // if Settings.Traces is set
+	// Blocks are what arrived in blocks of packets of one colour that are over.
+	Blocks []block.Count
+	Tally  destination.Tally
+	Clock  clock.State
 }
 
 // Destination runs a LocalDestination.
@@ -195,7 +229,7 @@ func OpenDestination(local LocalDestination) (*Destination, error) {
 	}
 	task := destinationTask{local: &local}
 	task.Interval, task.Granularity = session.Duration(local.Interval), string(local.Granularity)
-	task.Records = local.Records
+	task.Records, task.Hops = local.Records, local.Traces
 	tasks := []destinationTask{task}
 	running, err := openDestination(local.Device, tasks, Options{Log: slog.New(slog.DiscardHandler)}, present)
 	if err != nil {
@@ -241,6 +275,11 @@ func (d *Destination) Stop() error {
 
 // Tally returns the program's counters.
 func (d *Destination) Tally() (destination.Tally, error) { return d.running.probe.Tally() }
+
+// TraceTally returns what became of traces.
+func (d *Destination) TraceTally() (destination.TraceTally, error) {
+	return d.running.probe.TraceTally()
+}
 
 // Close frees the destination.
 func (d *Destination) Close() error {

@@ -12,16 +12,18 @@ import (
 
 	"pillion.dev/agent/validation"
 	"pillion.dev/session"
+	"pillion.dev/wire"
 )
 
 // validateTime is how long marking may be delayed by path validation, so that the first
-// packets of a session are marked where the peer answers.
-const validateTime = 500 * time.Millisecond
+// packets of a session are marked where the peer answers: as long as the rounds of a test take.
+// Leases of the same source are not renewed meanwhile.
+const validateTime = time.Second
 
 // validatePaths starts path validation.
 func (s *deviceSource) validatePaths() (err error) {
 	s.paths, err = validation.New(validation.Options{
-		Source: s.probe, Device: s.device.Index, Encodings: s.encodings, Modules: s.modules, Tagged: s.tagged, Changed: s.pathChanged,
+		Source: s.probe, Device: s.device.Index, Encodings: wire.Encodings(), Changed: s.pathChanged,
 		Proved: s.addressProved, Log: s.log,
 	})
 	return err
@@ -49,15 +51,28 @@ func (s *deviceSource) announceEach(addresses func(sourceTask) []netip.Addr) {
 	for _, task := range s.tasks {
 		for _, address := range addresses(task) {
 			if s.isReserved(task, address) == "" {
-				peers = append(peers, validation.Peer{Address: address, Agent: task.peers[address], Key: task.keyOf(address)})
+				peers = append(peers, validation.Peer{
+					Address: address, Agent: task.peers[address], Key: task.keyOf(address), Behind: task.edges[task.peers[address]],
+					Encodings: s.testedOf(task),
+				})
 			}
 		}
 	}
 	if slices.EqualFunc(peers, s.announced, validation.Peer.Equal) {
 		return
 	}
-	s.announced, s.awaited = peers, time.Now().Add(validateTime)
-	s.paths.Expect(peers, s.tested)
+	s.announced, s.awaited = peers, time.Now().Add(min(validateTime, s.lease()/2))
+	s.paths.Expect(peers)
+}
+
+// testedOf returns the encodings of a task whose paths are validated; none, where only addresses
+// are.
+func (s *deviceSource) testedOf(task sourceTask) wire.EncodingList {
+	if !s.validated {
+		return nil
+	}
+	policy, _ := policyOf(task.Policy()) // an invalid one is the task's error
+	return policy.Used()
 }
 
 // doubt tests the paths to peers again where marked packets have just ceased to arrive.

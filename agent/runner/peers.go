@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -15,133 +16,239 @@ import (
 // everything is the filter of a session without filters.
 var everything fivetuple.Filter
 
+// rules are those of a session's filters. Where the fields of sessions differ, each says by which
+// its flows are told apart.
+func (t *destinationTask) rules(differ bool) []destination.Rule {
+	filters := t.Filters
+	if len(filters) == 0 {
+		filters = []fivetuple.Filter{everything}
+	}
+	rules := destination.Rules(filters...)
+	for i := range rules {
+		if differ {
+			rules[i].Flow = t.Fields()
+		}
+	}
+	return rules
+}
+
+// readsMarks reports whether marks count for the task. A waypoint only writes into them.
+func readsMarks(t destinationTask) bool { return len(t.amended) == 0 }
+
+// fieldsDiffer reports whether sessions tell flows apart by different fields.
+func fieldsDiffer(tasks []destinationTask) bool {
+	i := slices.IndexFunc(tasks, readsMarks)
+	return i >= 0 && slices.ContainsFunc(tasks, func(t destinationTask) bool { return readsMarks(t) && t.Fields() != tasks[i].Fields() })
+}
+
 // peerTable collects which marks of which peers count. For a while it remembers what it was
 // told before: marks that were written under it are still on their way.
 type peerTable struct {
-	untagged map[netip.Prefix]time.Duration                      // when marks of a peer last needed no tag
-	selected map[netip.Prefix]map[fivetuple.Filter]time.Duration // when a filter was last one of a peer's
-	// limits say which keys do not fit, by session.
+	remembered map[origin]remembered
+	// limits say what of a session is not done, by session.
 	limits map[string]string
 }
 
 // peers returns those of the tasks, for the program. Times are of the monotonic clock.
-func (t *peerTable) peers(tasks []destinationTask, now time.Duration) destination.Peers {
+func (t *peerTable) peers(tasks []destinationTask, now time.Duration) (destination.Peers, destination.Ingresses) {
 	if local := tasks[0].local; local != nil {
-		return local.Peers
+		return local.Peers, nil
 	}
 	wanted, limits := wantedPeers(tasks)
+	untaggedLimits(tasks, limits)
 	t.limits = limits
-	peers := t.remember(wanted, now)
-	if differentFilters(peers) > destination.FiltersMax { // what is wanted now comes first
-		return wanted
+	peers := t.remember(wanted, now, fieldsDiffer(tasks))
+	if differentRules(peers) > destination.FiltersMax { // what is wanted now comes first
+		return split(wanted)
 	}
-	return peers
+	return split(peers)
+}
+
+// split returns the peers by the prefixes and by the numbers that their marks are attributed by.
+func split(all map[origin]destination.Peer) (destination.Peers, destination.Ingresses) {
+	peers, ingresses := destination.Peers{}, destination.Ingresses{}
+	for from, peer := range all {
+		if from.number != 0 {
+			ingresses[from.number] = peer
+		} else {
+			peers[from.prefix] = peer
+		}
+	}
+	return peers, ingresses
 }
 
 // remember returns the peers with what else still counts.
-func (t *peerTable) remember(wanted destination.Peers, now time.Duration) destination.Peers {
-	if t.untagged == nil {
-		t.untagged, t.selected = map[netip.Prefix]time.Duration{}, map[netip.Prefix]map[fivetuple.Filter]time.Duration{}
+func (t *peerTable) remember(wanted map[origin]destination.Peer, now time.Duration, differ bool) map[origin]destination.Peer {
+	if t.remembered == nil {
+		t.remembered = map[origin]remembered{}
 	}
-	for prefix := range t.selected {
-		if _, ok := wanted[prefix]; !ok {
-			delete(t.selected, prefix)
+	for from := range t.remembered {
+		if _, ok := wanted[from]; !ok {
+			delete(t.remembered, from)
 		}
 	}
-	peers := destination.Peers{}
-	for prefix, peer := range wanted {
-		if len(peer.Keys) == 0 {
-			t.untagged[prefix] = now
-		} else if last, ok := t.untagged[prefix]; ok && now-last < strictAfter {
-			peer.Keys = nil
+	peers := map[origin]destination.Peer{}
+	for from, peer := range wanted {
+		known, ok := t.remembered[from]
+		if !ok {
+			known = remembered{map[destination.Rule]time.Duration{}, map[destination.Rule]time.Duration{}}
+			t.remembered[from] = known
 		}
-		last := t.selected[prefix]
-		if last == nil {
-			last = map[fivetuple.Filter]time.Duration{}
-			t.selected[prefix] = last
-		}
-		for _, filter := range peer.Filters {
-			last[filter] = now
-		}
-		if len(peer.Filters) == 0 {
-			last[everything] = now
-		}
-		peer.Filters = nil
-		for filter, seen := range last {
-			if now-seen >= strictAfter {
-				delete(last, filter)
-			} else {
-				peer.Filters = append(peer.Filters, filter)
-			}
-		}
-		peers[prefix] = simplify(peer)
+		known.note(peer, now)
+		peer.Rules = known.rules(peer, now)
+		peer.Unread = len(peer.Rules) == 0
+		peers[from] = simplify(peer, differ)
 	}
 	return peers
 }
 
 // wantedPeers are those of all sessions, with as many keys as fit, and which do not.
-func wantedPeers(tasks []destinationTask) (peers destination.Peers, limits map[string]string) {
-	peers = destination.Peers{}
+func wantedPeers(tasks []destinationTask) (peers map[origin]destination.Peer, limits map[string]string) {
+	peers = map[origin]destination.Peer{}
+	differ := fieldsDiffer(tasks)
 	for _, task := range tasks {
-		filters := task.Filters
-		if len(filters) == 0 {
-			filters = []fivetuple.Filter{everything}
+		rules := task.rules(differ)
+		for i := range rules {
+			rules[i].Untagged = !task.Authenticated
 		}
-		for address := range task.peers {
-			prefix := netip.PrefixFrom(address, address.BitLen())
-			peer := peers[prefix]
-			peer.Filters = append(peer.Filters, filters...)
-			peers[prefix] = peer
+		for from := range task.origins() {
+			peer := peers[from]
+			if !readsMarks(task) {
+				peer.Amends = append(peer.Amends, toEach(task.amended)...)
+			} else {
+				peer.Rules = append(peer.Rules, rules...)
+			}
+			peers[from] = peer
 		}
 	}
+	for from, peer := range peers {
+		peer.Unread = len(peer.Rules) == 0 // no task reads
+		peers[from] = peer
+	}
 	limits = addKeys(peers, tasks)
-	for prefix, peer := range peers {
-		peers[prefix] = simplify(peer)
+	inherit(peers)
+	for from, peer := range peers {
+		peers[from] = simplify(peer, differ)
 	}
 	return peers, limits
 }
 
 // addKeys adds the keys of the first sessions, by one of which a source writes its marks if
 // its sessions share an interface. It returns what others should know.
-func addKeys(peers destination.Peers, tasks []destinationTask) (limits map[string]string) {
+func addKeys(peers map[origin]destination.Peer, tasks []destinationTask) (limits map[string]string) {
 	limits = map[string]string{}
 	for _, task := range tasks {
 		if !task.Authenticated {
 			continue
 		}
-		eachKey(task.Peers, func(prefix netip.Prefix, key wire.Key) {
-			peer, ok := peers[prefix]
+		keys := map[string]wire.Key{}
+		for _, peer := range task.Peers {
+			if key, ok := markKey(peer); ok {
+				keys[peer.Agent] = key
+			}
+		}
+		for from, agent := range task.origins() {
+			key, ok := keys[agent]
+			peer := peers[from]
 			switch {
 			case !ok || slices.Contains(peer.Keys, key):
 			case len(peer.Keys) < destination.KeysMax:
 				peer.Keys = append(peer.Keys, key)
-				peers[prefix] = peer
+				peers[from] = peer
 			default:
 				limits[task.Session] = fmt.Sprintf("%d other sessions have %s as a source, and no more keys of a peer fit: its marks are read only if it marks for one of these on the same interface",
-					destination.KeysMax, task.peers[prefix.Addr()])
+					destination.KeysMax, agent)
 			}
-		})
+		}
 	}
 	return limits
 }
 
-// simplify sorts the filters, so that equal ones are found to be, and omits them if one
-// matches everything.
-func simplify(peer destination.Peer) destination.Peer {
-	if slices.Contains(peer.Filters, everything) {
-		peer.Filters = nil
+// inherit adds to each prefix what counts for larger ones: the program looks at the smallest only.
+func inherit(peers map[origin]destination.Peer) {
+	var wide []origin
+	for from := range peers {
+		if from.prefix.IsValid() && !from.prefix.IsSingleIP() {
+			wide = append(wide, from)
+		}
+	}
+	slices.SortFunc(wide, func(a, b origin) int { return a.prefix.Bits() - b.prefix.Bits() }) // the largest first
+	for from, peer := range peers {
+		for _, larger := range wide {
+			if larger.prefix.Bits() >= from.prefix.Bits() || !larger.prefix.Overlaps(from.prefix) {
+				continue
+			}
+			for _, key := range peers[larger].Keys {
+				if len(peer.Keys) < destination.KeysMax && !slices.Contains(peer.Keys, key) {
+					peer.Keys = append(slices.Clip(peer.Keys), key)
+				}
+			}
+			peer.Rules = append(slices.Clip(peer.Rules), peers[larger].Rules...)
+			peer.Amends = append(slices.Clip(peer.Amends), peers[larger].Amends...)
+			peer.Unread = peer.Unread && peers[larger].Unread
+		}
+		peers[from] = peer
+	}
+}
+
+// simplify sorts the rules, so that equal ones are found to be, and omits them if one
+// matches everything, unless they say by which fields flows are told apart or which of them need
+// a tag.
+func simplify(peer destination.Peer, differ bool) destination.Peer {
+	peer.Amends, peer.Rules = sorted(peer.Amends, compareFilters), slices.Clone(peer.Rules)
+	if needsTag := func(r destination.Rule) bool { return !r.Untagged }; len(peer.Rules) > 0 && !slices.ContainsFunc(peer.Rules, needsTag) {
+		peer.Keys = nil
+	}
+	for i := range peer.Rules {
+		rule := &peer.Rules[i]
+		rule.Untagged = rule.Untagged && len(peer.Keys) > 0
+		if !differ {
+			rule.Flow = 0
+		}
+	}
+	if !differ && slices.Contains(peer.Rules, destination.Rule{Filter: everything}) {
+		peer.Rules = nil
 		return peer
 	}
-	slices.SortFunc(peer.Filters, func(a, b fivetuple.Filter) int { return strings.Compare(a.String(), b.String()) })
-	peer.Filters = slices.Compact(peer.Filters)
+	peer.Rules = sorted(peer.Rules, func(a, b destination.Rule) int {
+		return cmp.Or(cmp.Compare(a.Flow, b.Flow), compareFilters(a.Filter, b.Filter), compareFlags(a.Untagged, b.Untagged))
+	})
 	return peer
 }
 
-func differentFilters(peers destination.Peers) int {
-	all := map[fivetuple.Filter]bool{}
+// compareFlags puts what is not set first.
+func compareFlags(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
+func compareFilters(a, b fivetuple.Filter) int { return strings.Compare(a.String(), b.String()) }
+
+// sorted returns each once.
+func sorted[T comparable](list []T, compare func(a, b T) int) []T {
+	list = slices.Clone(list)
+	slices.SortFunc(list, compare)
+	return slices.Compact(list)
+}
+
+// toEach returns a filter for the packets to each prefix.
+func toEach(prefixes []netip.Prefix) (filters []fivetuple.Filter) {
+	for _, prefix := range prefixes {
+		filters = append(filters, fivetuple.Filter{Dst: prefix})
+	}
+	return filters
+}
+
+func differentRules(peers map[origin]destination.Peer) int {
+	all := map[destination.Rule]bool{}
 	for _, peer := range peers {
-		for _, filter := range peer.Filters {
-			all[filter] = true
+		for _, rule := range append(slices.Clone(peer.Rules), destination.Rules(peer.Amends...)...) {
+			all[bare(rule)] = true
 		}
 	}
 	return len(all)

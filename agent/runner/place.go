@@ -23,6 +23,9 @@ type sourceTask struct {
 	session.SourceTask
 	rules []fivetuple.Filter
 	peers map[netip.Addr]string
+	edges edges
+	// elsewhere says which of their prefixes packets leave for by another device; empty: none.
+	elsewhere string
 	// proofs are the keys that seal path probes, by the agent of the peer, as far as the
 	// server has given them.
 	proofs map[string]*wire.ProbeKey
@@ -36,7 +39,14 @@ type sourceTask struct {
 type destinationTask struct {
 	session.DestinationTask
 	peers map[netip.Addr]string
-	local *LocalDestination // of a task without a session; nil otherwise
+	edges edges
+	// numbers of those that forward, by agent.
+	numbers map[string]uint32
+	// behind are the prefixes of hosts behind this one.
+	behind []netip.Prefix
+	// amended are the destinations of packets into whose marks the task only writes; none: it reads.
+	amended []netip.Prefix
+	local   *LocalDestination // of a task without a session; nil otherwise
 }
 
 // wants reports whether the session measures the flow.
@@ -44,10 +54,11 @@ func (t *destinationTask) wants(key flow.Key) bool {
 	if t.local != nil {
 		return true
 	}
-	if _, ok := t.peers[key.Src]; !ok {
+	if len(t.amended) > 0 || t.agentOf(key) == "" || !t.leadsTo(key.Dst) {
 		return false
 	}
-	return len(t.Filters) == 0 || slices.ContainsFunc(t.Filters, func(f fivetuple.Filter) bool { return f.Matches(key) })
+	fields := t.Fields()
+	return len(t.Filters) == 0 || slices.ContainsFunc(t.Filters, func(f fivetuple.Filter) bool { return f.Over(fields).Matches(key) })
 }
 
 type deviceTasks struct {
@@ -63,16 +74,18 @@ func place(a session.Assignment) (map[string]deviceTasks, []session.TaskState) {
 		faults = append(faults, session.TaskState{Session: name, Role: role, Device: device, Error: err.Error()})
 	}
 	for _, task := range a.Sources {
-		rules, foreign := from(task.Filters, task.Addresses)
+		rules, foreign := from(task)
 		byDevice, err := locate(task.Device, task.Peers, task.Family)
 		if err = errors.Join(foreign, err); err != nil {
 			fault(roleSource, task.Session, task.Device, err)
 			continue
 		}
 		proofs, approved := proofOf(task)
+		behind := edgesOf(task.Peers)
+		elsewhere := behind.elsewhere(byDevice)
 		for device, peers := range byDevice {
 			tasks := devices[device]
-			tasks.sources = append(tasks.sources, sourceTask{SourceTask: task, rules: rules, peers: peers, proofs: proofs, approved: approved})
+			tasks.sources = append(tasks.sources, sourceTask{SourceTask: task, rules: rules, peers: peers, edges: behind, elsewhere: elsewhere, proofs: proofs, approved: approved})
 			devices[device] = tasks
 		}
 	}
@@ -84,7 +97,7 @@ func place(a session.Assignment) (map[string]deviceTasks, []session.TaskState) {
 		}
 		for device, peers := range readingOn(task.Device, byDevice) {
 			tasks := devices[device]
-			tasks.destinations = append(tasks.destinations, destinationTask{DestinationTask: task, peers: peers})
+			tasks.destinations = append(tasks.destinations, destinationTask{DestinationTask: task, peers: peers, edges: edgesOf(task.Peers), numbers: numbersOf(task.Peers), behind: task.Behind(), amended: task.Amended()})
 			devices[device] = tasks
 		}
 	}
@@ -110,13 +123,14 @@ func readingOn(named string, byDevice map[string]map[netip.Addr]string) map[stri
 	return devices
 }
 
-var errForeign = errors.New("no filter fits packets of this host")
+var errForeign = errors.New("no filter fits packets of this host, or of those behind it")
 
-// from restricts filters to packets from these addresses, if there are any.
+// from restricts the filters of a task to packets from its prefixes, if there are any.
 // Destinations accept marks of no other source: the mark of a packet that this host
 // forwards for another one would never be removed.
-func from(filters []fivetuple.Filter, addresses []string) ([]fivetuple.Filter, error) {
-	if len(addresses) == 0 {
+func from(task session.SourceTask) ([]fivetuple.Filter, error) {
+	filters := task.Filters
+	if len(task.Addresses)+len(task.Transit) == 0 {
 		return filters, nil
 	}
 	if len(filters) == 0 {
@@ -124,12 +138,8 @@ func from(filters []fivetuple.Filter, addresses []string) ([]fivetuple.Filter, e
 	}
 	var narrow []fivetuple.Filter
 	for _, filter := range filters {
-		for _, text := range addresses {
-			address, err := netip.ParseAddr(text)
-			if err != nil {
-				return nil, fmt.Errorf("read source address: %w", err)
-			}
-			if narrowed, ok := filter.From(netip.PrefixFrom(address, address.BitLen())); ok {
+		for _, prefix := range task.Own() {
+			if narrowed, ok := filter.From(prefix); ok {
 				narrow = append(narrow, narrowed)
 			}
 		}
@@ -142,6 +152,8 @@ func from(filters []fivetuple.Filter, addresses []string) ([]fivetuple.Filter, e
 
 // errNoRoute is a peer that this host cannot reach.
 var errNoRoute = errors.New("no route")
+
+var errSelf = errors.New("this host itself")
 
 // locate sorts the peers' addresses by the device that packets to them leave by.
 func locate(device string, peers []session.Peer, family string) (map[string]map[netip.Addr]string, error) {
@@ -200,7 +212,7 @@ func routeDevice(address netip.Addr) (string, error) {
 		return "", fmt.Errorf("find interface to %v: %w", address, err)
 	}
 	if l.Attrs().Flags&net.FlagLoopback != 0 {
-		return "", fmt.Errorf("%v is this host itself", address)
+		return "", fmt.Errorf("%v is %w", address, errSelf)
 	}
 	return l.Attrs().Name, nil
 }

@@ -17,7 +17,7 @@ import (
 
 // flowRow converts a row of the program to a row of the session.
 func (d *deviceDestination) flowRow(r *subscriber, row *destination.Row, now moment, state clock.State) *flows.Row {
-	agent := r.task.peers[row.Key.Src]
+	agent := r.task.agentOf(row.Key)
 	delay, variation := row.Histograms()
 	out := &flows.Row{
 		End: now.day, Interval: r.period.length(now), Session: r.task.Session, Source: agent, Device: d.device.Name,
@@ -32,7 +32,7 @@ func (d *deviceDestination) flowRow(r *subscriber, row *destination.Row, now mom
 		DestinationClock: flows.BoundOf(int64(state.MaxError)),
 	}
 	if r.task.Granularity != string(destination.ByHost) {
-		out.Proto = fivetuple.ProtocolName(row.Key.Protocol)
+		out.Proto = protocolText(row.Key.Protocol)
 	}
 	if slices.Contains(d.pulse.SameClock, agent) { // a clock has no error against itself
 		out.DestinationClock, out.SourceClock = flows.BoundOf(0), flows.BoundOf(0)
@@ -44,6 +44,14 @@ func (d *deviceDestination) flowRow(r *subscriber, row *destination.Row, now mom
 
 func distribution(s destination.Summary, h *histogram.Histogram) flows.Distribution {
 	return flows.NewDistribution(s.Count, s.Min, s.Mean, s.Max, *h)
+}
+
+// protocolText is empty for an aggregate of several protocols.
+func protocolText(protocol uint8) string {
+	if protocol == 0 {
+		return ""
+	}
+	return fivetuple.ProtocolName(protocol)
 }
 
 func addressText(a netip.Addr) string {
@@ -106,12 +114,12 @@ func (d *deviceDestination) giveRecord(record *destination.Record) error {
 		}
 		sample := measure.Sample{
 			measure.TimeValue(record.Received),
-			measure.StringValue(r.task.Session), measure.StringValue(r.task.peers[record.Key.Src]),
+			measure.StringValue(r.task.Session), measure.StringValue(r.task.agentOf(record.Key)),
 			measure.StringValue(d.device.Name),
 		}
 		sample = append(sample,
 			measure.StringValue(addressText(record.Key.Src)), measure.StringValue(addressText(record.Key.Dst)),
-			measure.StringValue(fivetuple.ProtocolName(record.Key.Protocol)),
+			measure.StringValue(protocolText(record.Key.Protocol)),
 			measure.Uint32Value(uint32(record.Key.Sport)), measure.Uint32Value(uint32(record.Key.Dport)),
 			measure.Uint32Value(record.Sequence), measure.Uint32Value(uint32(record.Packets)),
 			measure.Uint32Value(record.Bytes), delay, measure.StringValue(record.Encoding.String()))

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -21,6 +22,7 @@ import (
 	"pillion.dev/agent/doctor"
 	"pillion.dev/agent/policy"
 	"pillion.dev/agent/validation"
+	"pillion.dev/internal/clock"
 	"pillion.dev/measure"
 	"pillion.dev/probe/hook"
 	"pillion.dev/session"
@@ -62,7 +64,6 @@ type Runner struct {
 	mu           sync.Mutex
 	assignment   session.Assignment
 	sources      map[string]*deviceSource      // by device
-	resume       map[string]time.Duration      // when a source may start, by device and the monotonic clock
 	destinations map[string]*deviceDestination // by device
 	points       map[string]Point              // by name
 	faults       []session.TaskState           // tasks that could not be placed, or are refused
@@ -74,7 +75,8 @@ type Runner struct {
 	// keys by which the host answers path probes.
 	keys validation.Keyring
 	// proved is signalled when the proof of an address has changed.
-	proved chan struct{}
+	proved       chan struct{}
+	ownAddresses map[netip.Addr]bool
 	// cleared: programs that an earlier process left on devices without a task are detached.
 	cleared bool
 }
@@ -86,7 +88,7 @@ func New(options Options) *Runner {
 	}
 	r := &Runner{
 		options: options, now: present,
-		sources: map[string]*deviceSource{}, resume: map[string]time.Duration{}, destinations: map[string]*deviceDestination{}, points: map[string]Point{},
+		sources: map[string]*deviceSource{}, destinations: map[string]*deviceDestination{}, points: map[string]Point{},
 		proved: make(chan struct{}, 1),
 	}
 	r.options.now = func() moment { return r.now() }
@@ -104,6 +106,9 @@ func (r *Runner) Run(ctx context.Context) {
 	r.mu.Lock()
 	r.runPoints()
 	r.mu.Unlock()
+	if clock.Injected() {
+		go r.followInjected(ctx)
+	}
 	for {
 		select {
 		case <-ctx.Done():
@@ -265,6 +270,7 @@ func (r *Runner) Close() error {
 // reconcile makes the host run the assignment: it stops sources first, then starts and
 // stops destinations and points, then starts sources.
 func (r *Runner) reconcile() {
+	r.learnAddresses()
 	devices := r.placed()
 	for _, device := range slices.Collect(maps.Keys(r.sources)) {
 		if len(devices[device].sources) == 0 {
@@ -302,17 +308,12 @@ func (r *Runner) runSource(device string, tasks []sourceTask) {
 	}
 	s := r.sources[device]
 	if s != nil && !s.fits(tasks) {
-		if s.tasks[0].Authenticated && !tasks[0].Authenticated {
-			r.resume[device] = r.now().steady + untaggedAfter
-		}
 		r.report(roleSource, device, s.close())
 		delete(r.sources, device)
 		s = nil
 	}
 	var err error
-	if s == nil && r.now().steady < r.resume[device] {
-		err = errAuthenticationChanges
-	} else if s == nil {
+	if s == nil {
 		if s, err = openSource(device, tasks, r.options, r.wake); err == nil {
 			r.sources[device] = s
 		}

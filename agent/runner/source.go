@@ -1,39 +1,45 @@
 package runner
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/netip"
-	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	"pillion.dev/agent/validation"
 	"pillion.dev/probe/hook"
 	"pillion.dev/probe/source"
 	"pillion.dev/session"
-	"pillion.dev/wire"
-	"pillion.dev/wire/fivetuple"
 )
 
-// deviceSource marks packets on one device for all sessions there. Their tasks may differ
-// only in peers and filters.
+// deviceSource marks packets on one device for all sessions there, those of each as its task
+// says.
 type deviceSource struct {
 	device hook.Device
 	owner  *hook.Owner
 	probe  *source.Source
 	tasks  []sourceTask
-	// chosen are the last arguments of SetRules.
+	flows  int // size of the table
+	// chosen is how packets are marked now.
 	chosen choice
+	// counted is what became of the packets that are marked as each session asks. It is reported
+	// once policies have differed.
+	counted  map[string]source.PolicyTally
+	differed bool
+	// last is what the policies in chosen had counted when counted was brought up to date.
+	last []source.PolicyTally
+	// resume are sessions whose marks will no longer carry tags, and when they are marked again,
+	// by the monotonic clock.
+	resume map[string]time.Duration
 	// paths validates the paths of packets; nil if that is switched off.
-	paths     *validation.Prober
-	encodings wire.EncodingList
-	modules   wire.Module
-	tagged    bool
-	// tested are the encodings whose paths are validated; none, where only addresses are.
-	tested    wire.EncodingList
+	paths *validation.Prober
+	// validated: encodings are used only on paths that they arrive on. Otherwise paths, if
+	// there, proves addresses only.
+	validated bool
 	announced []validation.Peer
 	pulsed    bool      // some peer was alive
 	awaited   time.Time // when marking no longer waits for the validation of these
@@ -44,31 +50,20 @@ type deviceSource struct {
 	proved func()
 	self   *Self
 	log    *slog.Logger
+	now    func() moment
 	swept  time.Time
-	err    error // of the last renewal
+	sent   *sentReader // nil without a session
+	err    error       // of the last renewal
 }
-
-type choice struct {
-	rules   []fivetuple.Filter
-	targets []netip.Addr
-}
-
-var errDisagree = errors.New("sessions on one interface must agree on modules, encoding, time stamps, authentication and sampling")
 
 func openSource(name string, tasks []sourceTask, options Options, proved func()) (*deviceSource, error) {
 	device, err := hook.Find(name)
 	if err != nil {
 		return nil, err
 	}
-	if err := agreed(tasks); err != nil {
-		return nil, err
-	}
-	settings, err := tasks[0].settings()
+	settings, err := settingsOf(tasks)
 	if err != nil {
 		return nil, err
-	}
-	if settings.Tagged && tasks[0].local == nil {
-		settings.Keys = pairKeys(tasks)
 	}
 	settings.ValidatePaths = settings.ValidatePaths || options.ValidatePaths
 	owner, err := hook.Own(roleSource, device)
@@ -80,11 +75,16 @@ func openSource(name string, tasks []sourceTask, options Options, proved func())
 		return nil, errors.Join(err, owner.Close())
 	}
 	s := &deviceSource{
-		device: device, owner: owner, probe: probe, tasks: tasks, encodings: settings.Encodings, modules: settings.Modules, tagged: settings.Tagged,
-		pathFound: tasks[0].pathFound, proved: proved, self: options.self, log: options.Log,
+		device: device, owner: owner, probe: probe, tasks: tasks, flows: settings.Flows, validated: settings.ValidatePaths,
+		resume:    map[string]time.Duration{},
+		pathFound: tasks[0].pathFound, proved: proved, self: options.self, log: options.Log, now: options.now,
 	}
-	if settings.ValidatePaths {
-		s.tested = settings.Encodings
+	if s.now == nil {
+		s.now = present
+	}
+	if tasks[0].local == nil {
+		s.sent = newSentReader(device.Name, probe.Sent, probe.Blocks, options)
+		s.sent.readRounds(probe.Rounds)
 	}
 	if settings.ValidatePaths || slices.ContainsFunc(tasks, func(t sourceTask) bool { return len(t.proofs) != 0 }) {
 		if err := s.validatePaths(); err != nil {
@@ -94,77 +94,42 @@ func openSource(name string, tasks []sourceTask, options Options, proved func())
 	return s, nil
 }
 
-func (task *sourceTask) settings() (source.Settings, error) {
-	if task.local != nil {
-		return *task.local, nil
+// settingsOf returns what a source begins with. Those of sessions mark nothing at first.
+func settingsOf(tasks []sourceTask) (source.Settings, error) {
+	if local := tasks[0].local; local != nil {
+		return *local, nil
 	}
-	modules, err := wire.ParseModule(strings.Join(task.Modules, ","))
+	p, err := policyOf(tasks[0].Policy())
 	if err != nil {
 		return source.Settings{}, err
 	}
-	encodings, err := wire.ParseEncodings(task.Encoding)
-	if err != nil {
-		return source.Settings{}, err
-	}
-	return source.Settings{
-		Modules: modules, Encodings: encodings, StampEvery: task.StampEvery, Sparse: task.SparseMarks, Tagged: task.Authenticated, StartEmpty: true, Sampling: sampling(task.Sampling),
-	}, nil
+	return source.Settings{Flows: flowsOf(tasks), StartEmpty: true}.By(p), nil
 }
 
-func sampling(s session.Sampling) source.Sampling {
-	return source.Sampling{Every: s.Every, Random: s.Random, MinGap: time.Duration(s.MinGap)}
-}
-
-// agree reports whether one program can serve both tasks.
-func agree(a, b sourceTask) bool {
-	return slices.Equal(a.Modules, b.Modules) && a.Encoding == b.Encoding && a.StampEvery == b.StampEvery &&
-		a.SparseMarks == b.SparseMarks && a.Authenticated == b.Authenticated && a.Sampling == b.Sampling
-}
-
-// agreed reports which of the tasks cannot share a program.
-func agreed(tasks []sourceTask) error {
-	for _, task := range tasks[1:] {
-		if !agree(task, tasks[0]) {
-			return fmt.Errorf("%w: %q and %q do not", errDisagree, tasks[0].Session, task.Session)
-		}
-	}
-	return nil
-}
-
-// fits reports whether the running program can serve these tasks.
-func (s *deviceSource) fits(tasks []sourceTask) bool {
-	running := s.tasks[0]
+// flowsOf returns the size of the table of flows: the largest that a session asks for.
+func flowsOf(tasks []sourceTask) (flows int) {
 	for _, task := range tasks {
-		if len(task.proofs) != 0 && s.paths == nil {
-			return false
-		}
-		task.Sampling = running.Sampling // changes while it runs
-		if !agree(task, running) {
-			return false
-		}
+		flows = max(flows, cmp.Or(int(task.Flows), source.DefaultFlows))
 	}
-	return true
+	return flows
+}
+
+// fits reports whether the running source can serve these tasks.
+func (s *deviceSource) fits(tasks []sourceTask) bool {
+	if s.tasks[0].local == nil && flowsOf(tasks) > s.flows {
+		return false
+	}
+	return s.paths != nil || !slices.ContainsFunc(tasks, func(t sourceTask) bool { return len(t.proofs) != 0 })
 }
 
 // follow applies changes of the tasks and of the device.
 func (s *deviceSource) follow(tasks []sourceTask, pulse session.Pulse) error {
-	if err := agreed(tasks); err != nil {
-		return err
-	}
 	if err := s.followDevice(); err != nil {
 		return err
 	}
-	if s.tasks[0].Sampling != tasks[0].Sampling {
-		if err := s.probe.Sample(sampling(tasks[0].Sampling)); err != nil {
-			return err
-		}
-	}
-	if tasks[0].Authenticated {
-		if err := s.probe.SetKeys(pairKeys(tasks)); err != nil {
-			return err
-		}
-	}
+	s.hold(tasks)
 	s.tasks = tasks
+	s.sent.assign(tasks)
 	return s.choose(pulse)
 }
 
@@ -191,6 +156,7 @@ func (s *deviceSource) followDevice() error {
 		return nil
 	}
 	s.swept = time.Now()
+	s.sent.collect()
 	return s.probe.Sweep()
 }
 
@@ -202,72 +168,16 @@ func (s *deviceSource) renew(pulse session.Pulse) {
 	if s.err = s.choose(pulse); s.err != nil || len(s.chosen.rules) == 0 && s.tasks[0].local == nil {
 		return
 	}
+	s.err = s.probe.Renew(s.lease())
+}
+
+// lease is the shortest of the tasks.
+func (s *deviceSource) lease() time.Duration {
 	lease := time.Duration(s.tasks[0].Lease)
 	for _, task := range s.tasks {
 		lease = min(lease, time.Duration(task.Lease))
 	}
-	s.err = s.probe.Renew(lease)
-}
-
-// choose restricts the program to the peers that are alive and whose addresses are proven. The rules of a local task are
-// fixed.
-func (s *deviceSource) choose(pulse session.Pulse) error {
-	if s.tasks[0].local != nil {
-		return nil
-	}
-	if len(s.announced) == 0 || s.anyAlive(pulse) { // else the first heartbeat has not come yet
-		s.announce(pulse)
-		s.awaitPaths()
-	}
-	wanted, err := s.choice(pulse)
-	if err != nil {
-		return err
-	}
-	if reflect.DeepEqual(wanted, s.chosen) {
-		return nil
-	}
-	if err := s.probe.SetRules(wanted.rules, wanted.targets); err != nil {
-		return err
-	}
-	s.chosen = wanted
-	return nil
-}
-
-// choice returns a rule for each filter and address if they fit, and otherwise the filters,
-// if all sessions have the same ones, and a table of addresses.
-func (s *deviceSource) choice(pulse session.Pulse) (choice, error) {
-	var c choice
-	same := true
-	for _, task := range s.tasks {
-		addresses := s.admitted(task, pulse)
-		c.targets = append(c.targets, addresses...)
-		same = same && slices.Equal(task.Filters, s.tasks[0].Filters)
-		var prefixes []netip.Prefix
-		for _, a := range addresses {
-			prefixes = append(prefixes, netip.PrefixFrom(a, a.BitLen()))
-		}
-		if len(prefixes) == 0 {
-			continue
-		}
-		rules, err := fivetuple.Combine(task.rules, prefixes)
-		if err != nil && !errors.Is(err, fivetuple.ErrFilter) {
-			return choice{}, err
-		}
-		c.rules = append(c.rules, rules...)
-	}
-	if len(c.rules) <= source.RulesMax {
-		c.targets = nil
-		return c, nil
-	}
-	if !same {
-		return choice{}, fmt.Errorf("choose packets on %q: %d filters and peers are more than %d, and the sessions' filters differ",
-			s.device.Name, len(c.rules), source.RulesMax)
-	}
-	c.rules = s.tasks[0].rules
-	if len(c.rules) == 0 {
-		c.rules = []fivetuple.Filter{{}}
-	}
-	return c, nil
+	return lease
 }
 
 // anyAlive reports whether any peer is alive, or one was.
@@ -305,6 +215,7 @@ func (s *deviceSource) states() []session.TaskState {
 		"connections": connections.Marked, "connections_paused": connections.Paused,
 		"connections_stopped": connections.Stopped, "connections_without_acks": connections.WithoutAcks,
 		"connections_avoided": connections.Avoided, "connection_segments_full": connections.Full,
+		"round_trip_flows_full": tally.EchoesFull,
 	} {
 		if n != 0 {
 			counters[name] = n
@@ -312,13 +223,32 @@ func (s *deviceSource) states() []session.TaskState {
 	}
 	s.countPaths(counters)
 	limit := joinLimits(connections.Limit, s.countAddresses(counters), s.pathLimit())
+	err = errors.Join(err, s.collect())
 	var states []session.TaskState
 	for _, task := range s.tasks {
+		deferred, unread := s.sent.state(task.Session)
 		state := session.TaskState{
-			Session: task.Session, Role: roleSource, Device: s.device.Name, Running: err == nil, Limit: limit, Counters: counters,
+			Session: task.Session, Role: roleSource, Device: s.device.Name, Running: err == nil, Counters: maps.Clone(counters),
 		}
-		if err != nil {
-			state.Error = err.Error()
+		state.Limit = joinLimits(limit, s.chosen.limits[task.Session], overlapLimit(task, tally), task.elsewhere)
+		if s.differed {
+			counted := s.counted[task.Session]
+			state.Counters["policy_marked"], state.Counters["policy_not_sampled"] = counted.Marked, counted.NotSampled
+		}
+		if deferred != 0 {
+			state.Counters["sent_rows_deferred"] = deferred
+		}
+		if dropped := s.sent.droppedRounds(task.Session); dropped != 0 {
+			state.Counters["round_trips_dropped"] = dropped
+		}
+		if missed := s.sent.blocksMissed(task.Session); missed != 0 {
+			state.Counters["sent_blocks_missed"] = missed
+		}
+		if s.holds(task.Session) {
+			unread = errors.Join(errAuthenticationChanges, unread)
+		}
+		if failed := errors.Join(err, unread); failed != nil {
+			state.Running, state.Error = false, failed.Error()
 		}
 		states = append(states, state)
 	}
@@ -326,5 +256,5 @@ func (s *deviceSource) states() []session.TaskState {
 }
 
 func (s *deviceSource) close() error {
-	return errors.Join(s.paths.Close(), s.probe.Close(), s.owner.Close())
+	return errors.Join(s.paths.Close(), s.probe.Detach(), s.sent.close(), s.probe.Close(), s.owner.Close())
 }

@@ -112,6 +112,10 @@ type Source interface {
 	ForgetPath(source.Path) error
 	LimitPath(address netip.Addr, size int) error
 	MTU() (int, error)
+	// ProbeOverhead is the number of bytes that a mark adds to a probe.
+	ProbeOverhead(wire.Encoding) int
+	// Tagged reports whether any marks carry a tag.
+	Tagged() bool
 	PathsInUse(within time.Duration) (map[source.Path]bool, error)
 }
 
@@ -139,8 +143,6 @@ const (
 // Prober validates the paths of one source.
 type Prober struct {
 	source  Source
-	modules wire.Module
-	tagged  bool
 	sockets map[channel]*socket
 	changed func(Path)
 	proved  func(Proof)
@@ -149,6 +151,7 @@ type Prober struct {
 	mu     sync.Mutex
 	peers  map[netip.Addr]Peer // of Expect
 	paths  map[source.Path]*path
+	behind map[source.Path]source.Path // of hosts behind edges, to those
 	tests  map[source.Path]*test
 	sizes  map[source.Path]*sizeTest
 	budget budget
@@ -171,7 +174,8 @@ type path struct {
 	failures int
 	sized    time.Time // last test of sizes
 	passed   time.Time // last test that passed
-	reported bool      // an ICMP error says that packets were too big since then
+	reported bool      // an ICMP error or retransmissions say that packets were too big since then
+	held     int       // bytes; the size that retransmissions limit packets to, or 0
 }
 
 // channel is what the probes of a socket have in common.
@@ -189,10 +193,6 @@ type Options struct {
 	// Device is the index of the source's device.
 	Device    int
 	Encodings wire.EncodingList
-	// Modules of the source's marks, on which their size depends.
-	Modules wire.Module
-	// Tagged marks carry a tag, too.
-	Tagged bool
 	// Changed is called when the state of a path has changed.
 	Changed func(Path)
 	// Proved is called when the proof of an address has changed, if it is not nil.
@@ -204,7 +204,7 @@ type Options struct {
 func New(options Options) (*Prober, error) {
 	p := &Prober{
 		source: options.Source, changed: options.Changed, proved: options.Proved, log: options.Log, sockets: map[channel]*socket{},
-		modules: options.Modules, tagged: options.Tagged, paths: map[source.Path]*path{}, tests: map[source.Path]*test{},
+		paths: map[source.Path]*path{}, behind: map[source.Path]source.Path{}, tests: map[source.Path]*test{},
 		sizes: map[source.Path]*sizeTest{}, swept: time.Now(),
 		wake: make(chan struct{}, 1), ending: make(chan struct{}),
 	}
@@ -298,7 +298,12 @@ func (p *Prober) listen() {
 		}
 		p.mu.Lock()
 		if request.TooBig {
-			p.sizeReported(request.Address)
+			if edge, ok := p.edgeOf(request.Address); ok {
+				request.Address = edge
+			}
+			p.sizeReported(request.Address, request.Held)
+		} else if p.follow(request.Path) {
+			// the path to the edge is tested in its place
 		} else if known := p.add(request.Path); known.State != Pending { // the source's table was full
 			p.set(request.Path, known.State)
 		}
@@ -311,7 +316,7 @@ func (p *Prober) listen() {
 func (p *Prober) add(key source.Path) *path {
 	known := p.paths[key]
 	if known == nil {
-		known = &path{Path: Path{Path: key, State: Pending, Since: time.Now(), Tagged: p.tagged}}
+		known = &path{Path: Path{Path: key, State: Pending, Since: time.Now(), Tagged: p.source.Tagged()}}
 		if len(p.paths) < pathsMax {
 			p.paths[key] = known
 		}
@@ -524,13 +529,6 @@ func (known *path) tolerates(now time.Time, refresh time.Duration) bool {
 	return now.Sub(known.silent) < silentTime
 }
 
-// set passes the state of a path to the source.
-func (p *Prober) set(path source.Path, state State) {
-	if err := p.source.SetValidation(path, state.forSource()); err != nil {
-		p.log.Warn("validate path", "address", path.Address, "encoding", path.Encoding, "error", err)
-	}
-}
-
 // forgetUnused stops tests of paths that no flow uses.
 func (p *Prober) forgetUnused() {
 	if time.Since(p.swept) < unusedEvery {
@@ -542,6 +540,7 @@ func (p *Prober) forgetUnused() {
 		p.log.Warn("list paths in use", "error", err)
 		return
 	}
+	p.forgetBehind(func(path source.Path) bool { return used[path] })
 	for key, known := range p.paths {
 		if used[key] || known.kept || known.testing || time.Since(known.Since) < unusedTime {
 			continue

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"pillion.dev/probe/source"
@@ -148,11 +149,13 @@ func TestSizes(t *testing.T) {
 		{"the largest, after smaller ones", four, 1500, []int{1280, 1400, 1500}, 0, true},
 		{"smaller ones", four, 1500, []int{1280, 1400, 1006}, 1400, true},
 		{"none", four, 1500, nil, 0, false},
+		{"what retransmissions limit packets to", four, 1500, []int{1280, 1350}, 1350, true},
+		{"that with a mark", six, 1500, []int{1280, 1382}, 1382, true},
 		{"below what IPv6 permits", six, 1500, []int{1280, 1006}, 1280, true},
 		{"the largest that is tested", four, 65536, []int{9000}, 0, true},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			test := newSizeTest(source.Path{Address: row.to}, Peer{}, row.mtu)
+			test := newSizeTest(source.Path{Address: row.to}, Peer{}, row.mtu, 1350, 1382)
 			for _, size := range row.arrived {
 				test.arrived(slices.Index(test.sizes, size))
 			}
@@ -183,10 +186,43 @@ func TestSizeReported(t *testing.T) {
 			key := source.Path{Address: row.to, Encoding: wire.UDPOption}
 			known := &path{Path: Path{Path: key, State: row.state}, due: later, sized: time.Now().Add(-row.tested)}
 			p := &Prober{paths: map[source.Path]*path{key: known}}
-			p.sizeReported(address)
-			if known.reported != row.want || known.due.Before(later) != row.want {
+			p.sizeReported(address, 1350)
+			if known.reported != row.want || (known.held == 1350) != row.want || known.due.Before(later) != row.want {
 				t.Errorf("reported %t, due %v", known.reported, known.due)
 			}
+		})
+	}
+}
+
+// TestUrgentSizes: a test for which connections wait sends all sizes at once, and ends within half
+// a second once some have arrived, or at once when the largest has.
+func TestUrgentSizes(t *testing.T) {
+	for _, row := range []struct {
+		name    string
+		arrives int
+		most    time.Duration
+		limit   int
+	}{
+		{"the largest", 1500, 100 * time.Millisecond, 0},
+		{"the one that the connection sends", 1350, 450 * time.Millisecond, 1350},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := &Prober{ending: make(chan struct{})}
+				test := newSizeTest(source.Path{Address: netip.MustParseAddr("192.0.2.1"), Encoding: wire.UDP}, Peer{}, 1500, 1350, 1402)
+				test.urgent = true
+				start := time.Now()
+				go func() {
+					time.Sleep(50 * time.Millisecond)
+					test.arrived(slices.Index(test.sizes, row.arrives))
+				}()
+				if !p.runSizes(test) || time.Since(start) > row.most {
+					t.Errorf("ended after %v", time.Since(start))
+				}
+				if limit, known := test.limit(); !known || limit != row.limit {
+					t.Errorf("limit %d, %t", limit, known)
+				}
+			})
 		})
 	}
 }

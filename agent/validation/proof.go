@@ -17,6 +17,11 @@ type Peer struct {
 	// Key seals probes to it, if it is not nil: then only answers with the seal of that agent
 	// count, and packets to the address prove nothing else.
 	Key *wire.ProbeKey
+	// Behind are the prefixes of hosts for which the agent removes marks; marks arrive there if
+	// they arrive at the agent.
+	Behind []netip.Prefix
+	// Encodings in which the path to it is tested.
+	Encodings wire.EncodingList
 }
 
 // A Proof is what is known about who has an address: Passed while path probes to it are
@@ -51,15 +56,16 @@ const proof = wire.Encoding(0xfe)
 const ProofLife = 30 * time.Second
 
 // Expect sets the agents that have addresses, and has these addresses and the paths to them
-// in the encodings of the list tested although no flow uses them yet; others are no longer
-// kept. A path that was not kept is tested at once unless it has passed. A new agent or key
+// tested although no flow uses them yet; others are no longer kept. Of several peers with one
+// address the first counts, with the encodings of all. A path that was not kept is tested at once unless it has passed. A new agent or key
 // of an address has it proven anew.
-func (p *Prober) Expect(peers []Peer, list wire.EncodingList) {
+func (p *Prober) Expect(peers []Peer) {
 	p.mu.Lock()
 	before := p.peers
 	p.peers = map[netip.Addr]Peer{}
 	var paths []source.Path
 	for _, peer := range peers {
+		paths = append(paths, PathsTo(peer.Address, peer.Encodings)...)
 		if _, taken := p.peers[peer.Address]; taken {
 			continue
 		}
@@ -67,8 +73,8 @@ func (p *Prober) Expect(peers []Peer, list wire.EncodingList) {
 		if peer.Key != nil {
 			paths = append(paths, source.Path{Address: peer.Address, Encoding: proof})
 		}
-		paths = append(paths, PathsTo(peer.Address, list)...)
 	}
+	p.forgetBehind(func(source.Path) bool { return true })
 	for address, was := range before {
 		if now := p.peers[address]; now.Agent != was.Agent || (now.Key == nil) != (was.Key == nil) {
 			delete(p.paths, source.Path{Address: address, Encoding: proof})
@@ -149,9 +155,11 @@ func (p *Prober) notify(after Path) {
 	}
 }
 
-// Equal reports whether both are the same agent at the same address, with the same key.
+// Equal reports whether both are the same agent at the same address, with the same key and the
+// same hosts behind it.
 func (peer Peer) Equal(other Peer) bool {
-	if peer.Address != other.Address || peer.Agent != other.Agent || (peer.Key == nil) != (other.Key == nil) {
+	if peer.Address != other.Address || peer.Agent != other.Agent || (peer.Key == nil) != (other.Key == nil) ||
+		!slices.Equal(peer.Behind, other.Behind) || !slices.Equal(peer.Encodings, other.Encodings) {
 		return false
 	}
 	return peer.Key == nil || peer.Key.Number() == other.Key.Number()

@@ -15,7 +15,7 @@ func secretOf(text string) []byte { return []byte(text + "0123456789abcdef")[:16
 
 func peerWith(secret []byte, agent string) Peer {
 	key := wire.NewProbeKey(secret)
-	return Peer{Address: h2, Agent: agent, Key: &key}
+	return Peer{Address: h2, Agent: agent, Key: &key, Encodings: wire.EncodingList{wire.UDPOption}}
 }
 
 // TestOnlyTheAgentProvesItsAddress: an answer counts if the responder has the key of the pair
@@ -120,9 +120,8 @@ func TestProofEnds(t *testing.T) {
 
 // TestExpect: what is proven depends on the agent, and no marked probe is sent before.
 func TestExpect(t *testing.T) {
-	p := &Prober{paths: map[source.Path]*path{}, tests: map[source.Path]*test{}, wake: make(chan struct{}, 1)}
-	list := wire.EncodingList{wire.UDPOption}
-	p.Expect([]Peer{peerWith(secretOf("web"), "h2"), peerWith(secretOf("db"), "h3")}, list)
+	p := &Prober{source: &fakeSource{}, paths: map[source.Path]*path{}, tests: map[source.Path]*test{}, wake: make(chan struct{}, 1)}
+	p.Expect([]Peer{peerWith(secretOf("web"), "h2"), peerWith(secretOf("db"), "h3")})
 	key, marked := source.Path{Address: h2, Encoding: proof}, source.Path{Address: h2, Encoding: wire.UDPOption}
 	if len(p.paths) != 2 || !p.blocked(marked) || p.blocked(key) || p.Proven(h2, "h2") {
 		t.Fatalf("%+v", p.paths)
@@ -134,15 +133,20 @@ func TestExpect(t *testing.T) {
 	if proofs := p.Proofs(); len(proofs) != 1 || proofs[0].Agent != "h2" || len(p.Paths()) != 1 {
 		t.Errorf("%+v, paths %+v", proofs, p.Paths())
 	}
-	p.Expect([]Peer{peerWith(secretOf("db"), "h2")}, list)
+	other := peerWith(secretOf("web"), "h2")
+	other.Encodings = wire.EncodingList{wire.Shim, wire.UDPOption, wire.Native}
+	if p.Expect([]Peer{peerWith(secretOf("web"), "h2"), other}); len(p.Paths()) != 2 {
+		t.Errorf("paths in the encodings of two sessions: %+v", p.Paths())
+	}
+	p.Expect([]Peer{peerWith(secretOf("db"), "h2")})
 	if !p.Proven(h2, "h2") {
 		t.Error("another session of the same agents ends the proof")
 	}
-	p.Expect([]Peer{peerWith(secretOf("db"), "h3")}, list)
+	p.Expect([]Peer{peerWith(secretOf("db"), "h3")})
 	if p.Proven(h2, "h2") || p.Proven(h2, "h3") {
 		t.Error("the proof of one agent holds for another")
 	}
-	p.Expect(nil, list)
+	p.Expect(nil)
 	if len(p.Proofs()) != 0 {
 		t.Error("proofs without peers remain")
 	}

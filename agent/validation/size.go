@@ -2,6 +2,7 @@ package validation
 
 import (
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,24 +27,29 @@ type sizeTest struct {
 	peer  Peer
 	token uint64
 	sizes []int // of IP packets, the largest first
+	// urgent: connections may be waiting for the result.
+	urgent bool
 
 	mu      sync.Mutex
 	best    int           // index of the largest that arrived; len(sizes): none
 	largest chan struct{} // closed when the first of sizes has arrived
 }
 
-func newSizeTest(path source.Path, peer Peer, mtu int) *sizeTest {
+// newSizeTest tests the plateaus up to the MTU, and other sizes.
+func newSizeTest(path source.Path, peer Peer, mtu int, others ...int) *sizeTest {
 	mtu = min(mtu, sizeMax)
 	sizes := []int{mtu}
 	least := 68 // RFC 791
 	if path.Address.Is6() {
 		least = 1280 // RFC 8200
 	}
-	for _, size := range plateaus {
+	for _, size := range append(others, plateaus...) {
 		if size < mtu && size >= least {
 			sizes = append(sizes, size)
 		}
 	}
+	slices.SortFunc(sizes, func(a, b int) int { return b - a })
+	sizes = slices.Compact(sizes)
 	return &sizeTest{path: path, peer: peer, token: randomToken(), sizes: sizes, best: len(sizes), largest: make(chan struct{})}
 }
 
@@ -58,6 +64,13 @@ func (t *sizeTest) arrived(index int) {
 	if index == 0 {
 		close(t.largest)
 	}
+}
+
+// some reports whether any size has arrived.
+func (t *sizeTest) some() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.best < len(t.sizes)
 }
 
 // limit returns the size of the largest packet that arrived if larger ones did not.
@@ -91,9 +104,10 @@ func (p *Prober) testSize(key source.Path) {
 		return
 	}
 	known.sized = time.Now()
-	reported := known.reported
-	known.reported = false
-	t := newSizeTest(key, p.peers[key.Address], mtu)
+	reported, held := known.reported, known.held
+	known.reported, known.held = false, 0
+	t := newSizeTest(key, p.peers[key.Address], mtu, held, held+p.source.ProbeOverhead(key.Encoding))
+	t.urgent = reported
 	p.sizes[key] = t
 	p.mu.Unlock()
 	completed := p.runSizes(t)
@@ -109,13 +123,10 @@ func (p *Prober) testSize(key source.Path) {
 	known.MTU = size
 	if size != before || size != 0 || reported { // a limit is renewed before it expires
 		if reported { // what was reported does not count any more, only what arrived
-			err = p.source.LimitPath(key.Address, 0)
+			p.limit(key, 0)
 		}
-		if err == nil && (size != 0 || !reported) {
-			err = p.source.LimitPath(key.Address, size)
-		}
-		if err != nil {
-			p.log.Warn("limit size of packets", "address", key.Address, "error", err)
+		if size != 0 || !reported {
+			p.limit(key, size)
 		}
 	}
 	after := known.Path
@@ -125,11 +136,18 @@ func (p *Prober) testSize(key source.Path) {
 	}
 }
 
-// runSizes sends the largest size first, and all if it does not arrive. It returns false if
-// the prober is closed.
+// runSizes sends the largest size first, and all if it does not arrive; all at once if the test
+// is urgent, for two rounds unless nothing arrives. It returns false if the prober is closed.
 func (p *Prober) runSizes(t *sizeTest) bool {
-	for _, count := range []int{1, len(t.sizes)} {
+	counts := []int{1, len(t.sizes)}
+	if t.urgent {
+		counts = counts[1:]
+	}
+	for _, count := range counts {
 		for round := range rounds {
+			if t.urgent && round == 2 && t.some() {
+				return true
+			}
 			for i := range count {
 				p.sendSize(t, i)
 			}
@@ -148,14 +166,6 @@ func (p *Prober) runSizes(t *sizeTest) bool {
 	return true
 }
 
-// overhead is the number of bytes that a mark adds to a packet.
-func (p *Prober) overhead(e wire.Encoding) int {
-	if p.tagged {
-		return e.TaggedOverhead(wire.Delay | wire.Loss)
-	}
-	return e.Overhead(p.modules)
-}
-
 // sendSize sends a marked probe that makes an IP packet of this size.
 func (p *Prober) sendSize(t *sizeTest, index int) {
 	six := t.path.Address.Is6()
@@ -167,7 +177,7 @@ func (p *Prober) sendSize(t *sizeTest, index int) {
 	if six {
 		headers = 40 + 8
 	}
-	length := (t.sizes[index] - headers - p.overhead(t.path.Encoding)) &^ 1 // UDP options pad odd lengths
+	length := (t.sizes[index] - headers - p.source.ProbeOverhead(t.path.Encoding)) &^ 1 // UDP options pad odd lengths
 	probe := wire.Probe{Marked: true, Encoding: t.path.Encoding, Round: sizeRounds + uint16(index), Token: t.token}
 	message := t.peer.message(probe)
 	if length < len(message) {
@@ -195,12 +205,12 @@ func (p *Prober) sizeArrived(c channel, from netip.Addr, probe wire.Probe, answe
 const reportedEvery = 5 * time.Second
 
 // sizeReported has the sizes of the paths to an address tested again: an ICMP error claims
-// that packets are too big. What the test finds counts, not the claim. The caller holds the
-// lock.
-func (p *Prober) sizeReported(address netip.Addr) {
+// that packets are too big, or retransmissions limit them to the size held. What the test finds
+// counts, not the claim. The caller holds the lock.
+func (p *Prober) sizeReported(address netip.Addr, held int) {
 	for key, known := range p.paths {
 		if key.Address == address && known.State == Passed && time.Since(known.sized) >= reportedEvery {
-			known.due, known.sized, known.reported = time.Now(), time.Time{}, true
+			known.due, known.sized, known.reported, known.held = time.Now(), time.Time{}, true, held
 		}
 	}
 }

@@ -158,7 +158,10 @@ type Window struct {
 	// Bound on the error of both clocks together, ns: the largest of the rows with delays; NaN: unknown for one of them.
 	ClockErrorNs float64 `protobuf:"fixed64,11,opt,name=clock_error_ns,json=clockErrorNs,proto3" json:"clock_error_ns,omitempty"`
 	// Packets of flows with sparse marks: neither duplicates nor reordering are detected among them.
-	Unchecked     uint64 `protobuf:"varint,14,opt,name=unchecked,proto3" json:"unchecked,omitempty"`
+	Unchecked uint64 `protobuf:"varint,14,opt,name=unchecked,proto3" json:"unchecked,omitempty"`
+	// One-way delay without the estimated offset and drift of the clocks; only if requested and the offset is known.
+	// Minimum, mean and maximum are as exact as those of delay, quantiles as the histogram's buckets there.
+	Corrected     *CorrectedDelay `protobuf:"bytes,15,opt,name=corrected,proto3" json:"corrected,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -277,6 +280,126 @@ func (x *Window) GetUnchecked() uint64 {
 	return 0
 }
 
+func (x *Window) GetCorrected() *CorrectedDelay {
+	if x != nil {
+		return x.Corrected
+	}
+	return nil
+}
+
+// CorrectedDelay is the delay of a window from which the estimated clock offset was subtracted.
+type CorrectedDelay struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// One-way delay minus the offset at its time.
+	Delay *Distribution `protobuf:"bytes,1,opt,name=delay,proto3" json:"delay,omitempty"`
+	// Offset of the destination's clock from the source's in the middle of the window, ns. If only one direction was
+	// measured, its drift since a clock was last set.
+	OffsetNs float64 `protobuf:"fixed64,2,opt,name=offset_ns,json=offsetNs,proto3" json:"offset_ns,omitempty"`
+	// Bound on the error of the corrected delays, ns, about half of the minimum round-trip time; NaN: only one direction
+	// was measured, and the delays are meaningful only in relation to each other.
+	BoundNs float64 `protobuf:"fixed64,3,opt,name=bound_ns,json=boundNs,proto3" json:"bound_ns,omitempty"`
+	// Rate at which the offset grows, ns per second.
+	SkewPpb float64 `protobuf:"fixed64,4,opt,name=skew_ppb,json=skewPpb,proto3" json:"skew_ppb,omitempty"`
+	// Bound on the error of the rate.
+	SkewBoundPpb float64 `protobuf:"fixed64,5,opt,name=skew_bound_ppb,json=skewBoundPpb,proto3" json:"skew_bound_ppb,omitempty"`
+	// Drift within half a row, and half a window summed at once: by so much single delays may differ from what the correction
+	// makes of them, ns.
+	DriftNs float64 `protobuf:"fixed64,6,opt,name=drift_ns,json=driftNs,proto3" json:"drift_ns,omitempty"`
+	// Width of the histogram's bucket of the measured median, ns: the resolution of the corrected quantiles.
+	ResolutionNs float64 `protobuf:"fixed64,7,opt,name=resolution_ns,json=resolutionNs,proto3" json:"resolution_ns,omitempty"`
+	// Start of the segment, ms since 1970, UTC, by the destination's clock: when either clock was last set, or rows began. Delays of different
+	// segments are comparable only within bound_ns.
+	SegmentMs     int64 `protobuf:"varint,8,opt,name=segment_ms,json=segmentMs,proto3" json:"segment_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CorrectedDelay) Reset() {
+	*x = CorrectedDelay{}
+	mi := &file_flow_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CorrectedDelay) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CorrectedDelay) ProtoMessage() {}
+
+func (x *CorrectedDelay) ProtoReflect() protoreflect.Message {
+	mi := &file_flow_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CorrectedDelay.ProtoReflect.Descriptor instead.
+func (*CorrectedDelay) Descriptor() ([]byte, []int) {
+	return file_flow_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *CorrectedDelay) GetDelay() *Distribution {
+	if x != nil {
+		return x.Delay
+	}
+	return nil
+}
+
+func (x *CorrectedDelay) GetOffsetNs() float64 {
+	if x != nil {
+		return x.OffsetNs
+	}
+	return 0
+}
+
+func (x *CorrectedDelay) GetBoundNs() float64 {
+	if x != nil {
+		return x.BoundNs
+	}
+	return 0
+}
+
+func (x *CorrectedDelay) GetSkewPpb() float64 {
+	if x != nil {
+		return x.SkewPpb
+	}
+	return 0
+}
+
+func (x *CorrectedDelay) GetSkewBoundPpb() float64 {
+	if x != nil {
+		return x.SkewBoundPpb
+	}
+	return 0
+}
+
+func (x *CorrectedDelay) GetDriftNs() float64 {
+	if x != nil {
+		return x.DriftNs
+	}
+	return 0
+}
+
+func (x *CorrectedDelay) GetResolutionNs() float64 {
+	if x != nil {
+		return x.ResolutionNs
+	}
+	return 0
+}
+
+func (x *CorrectedDelay) GetSegmentMs() int64 {
+	if x != nil {
+		return x.SegmentMs
+	}
+	return 0
+}
+
 // Distribution of a time. Quantiles come from the histogram.
 type Distribution struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -302,7 +425,7 @@ type Distribution struct {
 
 func (x *Distribution) Reset() {
 	*x = Distribution{}
-	mi := &file_flow_proto_msgTypes[2]
+	mi := &file_flow_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -314,7 +437,7 @@ func (x *Distribution) String() string {
 func (*Distribution) ProtoMessage() {}
 
 func (x *Distribution) ProtoReflect() protoreflect.Message {
-	mi := &file_flow_proto_msgTypes[2]
+	mi := &file_flow_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -327,7 +450,7 @@ func (x *Distribution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Distribution.ProtoReflect.Descriptor instead.
 func (*Distribution) Descriptor() ([]byte, []int) {
-	return file_flow_proto_rawDescGZIP(), []int{2}
+	return file_flow_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Distribution) GetCount() uint64 {
@@ -401,7 +524,7 @@ type Histogram struct {
 
 func (x *Histogram) Reset() {
 	*x = Histogram{}
-	mi := &file_flow_proto_msgTypes[3]
+	mi := &file_flow_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -413,7 +536,7 @@ func (x *Histogram) String() string {
 func (*Histogram) ProtoMessage() {}
 
 func (x *Histogram) ProtoReflect() protoreflect.Message {
-	mi := &file_flow_proto_msgTypes[3]
+	mi := &file_flow_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -426,7 +549,7 @@ func (x *Histogram) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Histogram.ProtoReflect.Descriptor instead.
 func (*Histogram) Descriptor() ([]byte, []int) {
-	return file_flow_proto_rawDescGZIP(), []int{3}
+	return file_flow_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Histogram) GetBoundsNs() []float64 {
@@ -462,14 +585,16 @@ type WindowsRequest struct {
 	// does not begin at the start of a window: those at both ends are complete too.
 	Points uint32 `protobuf:"varint,4,opt,name=points,proto3" json:"points,omitempty"`
 	// Include histograms.
-	Histograms    bool `protobuf:"varint,5,opt,name=histograms,proto3" json:"histograms,omitempty"`
+	Histograms bool `protobuf:"varint,5,opt,name=histograms,proto3" json:"histograms,omitempty"`
+	// Include corrected delays. Source and destination are required.
+	Corrected     bool `protobuf:"varint,6,opt,name=corrected,proto3" json:"corrected,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *WindowsRequest) Reset() {
 	*x = WindowsRequest{}
-	mi := &file_flow_proto_msgTypes[4]
+	mi := &file_flow_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -481,7 +606,7 @@ func (x *WindowsRequest) String() string {
 func (*WindowsRequest) ProtoMessage() {}
 
 func (x *WindowsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_flow_proto_msgTypes[4]
+	mi := &file_flow_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -494,7 +619,7 @@ func (x *WindowsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WindowsRequest.ProtoReflect.Descriptor instead.
 func (*WindowsRequest) Descriptor() ([]byte, []int) {
-	return file_flow_proto_rawDescGZIP(), []int{4}
+	return file_flow_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *WindowsRequest) GetSelection() *Selection {
@@ -532,6 +657,13 @@ func (x *WindowsRequest) GetHistograms() bool {
 	return false
 }
 
+func (x *WindowsRequest) GetCorrected() bool {
+	if x != nil {
+		return x.Corrected
+	}
+	return false
+}
+
 type WindowsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Windows with rows, by time.
@@ -550,7 +682,7 @@ type WindowsResponse struct {
 
 func (x *WindowsResponse) Reset() {
 	*x = WindowsResponse{}
-	mi := &file_flow_proto_msgTypes[5]
+	mi := &file_flow_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -562,7 +694,7 @@ func (x *WindowsResponse) String() string {
 func (*WindowsResponse) ProtoMessage() {}
 
 func (x *WindowsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_flow_proto_msgTypes[5]
+	mi := &file_flow_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -575,7 +707,7 @@ func (x *WindowsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WindowsResponse.ProtoReflect.Descriptor instead.
 func (*WindowsResponse) Descriptor() ([]byte, []int) {
-	return file_flow_proto_rawDescGZIP(), []int{5}
+	return file_flow_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *WindowsResponse) GetWindows() []*Window {
@@ -613,14 +745,16 @@ type WatchWindowsRequest struct {
 	// Include histograms.
 	Histograms bool `protobuf:"varint,2,opt,name=histograms,proto3" json:"histograms,omitempty"`
 	// Length of a window, ms, 100 to a day; default: the interval of the rows, at least 1000.
-	StepMs        int64 `protobuf:"varint,3,opt,name=step_ms,json=stepMs,proto3" json:"step_ms,omitempty"`
+	StepMs int64 `protobuf:"varint,3,opt,name=step_ms,json=stepMs,proto3" json:"step_ms,omitempty"`
+	// Include corrected delays.
+	Corrected     bool `protobuf:"varint,4,opt,name=corrected,proto3" json:"corrected,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *WatchWindowsRequest) Reset() {
 	*x = WatchWindowsRequest{}
-	mi := &file_flow_proto_msgTypes[6]
+	mi := &file_flow_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -632,7 +766,7 @@ func (x *WatchWindowsRequest) String() string {
 func (*WatchWindowsRequest) ProtoMessage() {}
 
 func (x *WatchWindowsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_flow_proto_msgTypes[6]
+	mi := &file_flow_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -645,7 +779,7 @@ func (x *WatchWindowsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchWindowsRequest.ProtoReflect.Descriptor instead.
 func (*WatchWindowsRequest) Descriptor() ([]byte, []int) {
-	return file_flow_proto_rawDescGZIP(), []int{6}
+	return file_flow_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *WatchWindowsRequest) GetSelection() *Selection {
@@ -669,6 +803,13 @@ func (x *WatchWindowsRequest) GetStepMs() int64 {
 	return 0
 }
 
+func (x *WatchWindowsRequest) GetCorrected() bool {
+	if x != nil {
+		return x.Corrected
+	}
+	return false
+}
+
 type WatchWindowsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Windows that are new or have grown since; each replaces the one with its start. An empty message shows that
@@ -682,7 +823,7 @@ type WatchWindowsResponse struct {
 
 func (x *WatchWindowsResponse) Reset() {
 	*x = WatchWindowsResponse{}
-	mi := &file_flow_proto_msgTypes[7]
+	mi := &file_flow_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -694,7 +835,7 @@ func (x *WatchWindowsResponse) String() string {
 func (*WatchWindowsResponse) ProtoMessage() {}
 
 func (x *WatchWindowsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_flow_proto_msgTypes[7]
+	mi := &file_flow_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -707,7 +848,7 @@ func (x *WatchWindowsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchWindowsResponse.ProtoReflect.Descriptor instead.
 func (*WatchWindowsResponse) Descriptor() ([]byte, []int) {
-	return file_flow_proto_rawDescGZIP(), []int{7}
+	return file_flow_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *WatchWindowsResponse) GetWindows() []*Window {
@@ -724,6 +865,241 @@ func (x *WatchWindowsResponse) GetStepMs() int64 {
 	return 0
 }
 
+type PairClocksRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Agent that marked the packets; empty: any.
+	Source string `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
+	// Agent that read the marks; empty: any.
+	Destination   string `protobuf:"bytes,2,opt,name=destination,proto3" json:"destination,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PairClocksRequest) Reset() {
+	*x = PairClocksRequest{}
+	mi := &file_flow_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PairClocksRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PairClocksRequest) ProtoMessage() {}
+
+func (x *PairClocksRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_flow_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PairClocksRequest.ProtoReflect.Descriptor instead.
+func (*PairClocksRequest) Descriptor() ([]byte, []int) {
+	return file_flow_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *PairClocksRequest) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *PairClocksRequest) GetDestination() string {
+	if x != nil {
+		return x.Destination
+	}
+	return ""
+}
+
+type PairClocksResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By names; each pair once in either direction. Pairs with a common clock are left out.
+	Clocks        []*PairClock `protobuf:"bytes,1,rep,name=clocks,proto3" json:"clocks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PairClocksResponse) Reset() {
+	*x = PairClocksResponse{}
+	mi := &file_flow_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PairClocksResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PairClocksResponse) ProtoMessage() {}
+
+func (x *PairClocksResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_flow_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PairClocksResponse.ProtoReflect.Descriptor instead.
+func (*PairClocksResponse) Descriptor() ([]byte, []int) {
+	return file_flow_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *PairClocksResponse) GetClocks() []*PairClock {
+	if x != nil {
+		return x.Clocks
+	}
+	return nil
+}
+
+// PairClock is an estimate of the clock offset between two hosts, a row of the stream clock_pairs.
+type PairClock struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Agent that marked the packets.
+	Source string `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
+	// Agent that read the marks.
+	Destination string `protobuf:"bytes,2,opt,name=destination,proto3" json:"destination,omitempty"`
+	// First delay since either clock was last set, by the destination's clock.
+	Segment *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=segment,proto3" json:"segment,omitempty"`
+	// Earliest delay on which the estimate rests.
+	Since *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"`
+	// Latest delay on which it rests.
+	Until *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=until,proto3" json:"until,omitempty"`
+	// Clock of the destination minus that of the source at until, ns; with one direction only, its drift since segment.
+	OffsetNs float64 `protobuf:"fixed64,6,opt,name=offset_ns,json=offsetNs,proto3" json:"offset_ns,omitempty"`
+	// Bound on the error of the offset from since to until, ns; NaN: only one direction was measured.
+	OffsetBoundNs float64 `protobuf:"fixed64,7,opt,name=offset_bound_ns,json=offsetBoundNs,proto3" json:"offset_bound_ns,omitempty"`
+	// Rate at which the offset grows, ns per second.
+	SkewPpb float64 `protobuf:"fixed64,8,opt,name=skew_ppb,json=skewPpb,proto3" json:"skew_ppb,omitempty"`
+	// Bound on the error of the rate.
+	SkewBoundPpb float64 `protobuf:"fixed64,9,opt,name=skew_bound_ppb,json=skewBoundPpb,proto3" json:"skew_bound_ppb,omitempty"`
+	// Drift within half an interval of the rows, ns.
+	DriftNs float64 `protobuf:"fixed64,10,opt,name=drift_ns,json=driftNs,proto3" json:"drift_ns,omitempty"`
+	// Minimum delays on which the estimate rests, of both directions.
+	Points        uint32 `protobuf:"varint,11,opt,name=points,proto3" json:"points,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PairClock) Reset() {
+	*x = PairClock{}
+	mi := &file_flow_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PairClock) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PairClock) ProtoMessage() {}
+
+func (x *PairClock) ProtoReflect() protoreflect.Message {
+	mi := &file_flow_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PairClock.ProtoReflect.Descriptor instead.
+func (*PairClock) Descriptor() ([]byte, []int) {
+	return file_flow_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *PairClock) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *PairClock) GetDestination() string {
+	if x != nil {
+		return x.Destination
+	}
+	return ""
+}
+
+func (x *PairClock) GetSegment() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Segment
+	}
+	return nil
+}
+
+func (x *PairClock) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *PairClock) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+func (x *PairClock) GetOffsetNs() float64 {
+	if x != nil {
+		return x.OffsetNs
+	}
+	return 0
+}
+
+func (x *PairClock) GetOffsetBoundNs() float64 {
+	if x != nil {
+		return x.OffsetBoundNs
+	}
+	return 0
+}
+
+func (x *PairClock) GetSkewPpb() float64 {
+	if x != nil {
+		return x.SkewPpb
+	}
+	return 0
+}
+
+func (x *PairClock) GetSkewBoundPpb() float64 {
+	if x != nil {
+		return x.SkewBoundPpb
+	}
+	return 0
+}
+
+func (x *PairClock) GetDriftNs() float64 {
+	if x != nil {
+		return x.DriftNs
+	}
+	return 0
+}
+
+func (x *PairClock) GetPoints() uint32 {
+	if x != nil {
+		return x.Points
+	}
+	return 0
+}
+
 type WatchPairsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Session; empty: as in Selection.
@@ -736,7 +1112,7 @@ type WatchPairsRequest struct {
 
 func (x *WatchPairsRequest) Reset() {
 	*x = WatchPairsRequest{}
-	mi := &file_flow_proto_msgTypes[8]
+	mi := &file_flow_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -748,7 +1124,7 @@ func (x *WatchPairsRequest) String() string {
 func (*WatchPairsRequest) ProtoMessage() {}
 
 func (x *WatchPairsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_flow_proto_msgTypes[8]
+	mi := &file_flow_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -761,7 +1137,7 @@ func (x *WatchPairsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchPairsRequest.ProtoReflect.Descriptor instead.
 func (*WatchPairsRequest) Descriptor() ([]byte, []int) {
-	return file_flow_proto_rawDescGZIP(), []int{8}
+	return file_flow_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *WatchPairsRequest) GetSession() string {
@@ -809,7 +1185,7 @@ type WatchPairsResponse struct {
 
 func (x *WatchPairsResponse) Reset() {
 	*x = WatchPairsResponse{}
-	mi := &file_flow_proto_msgTypes[9]
+	mi := &file_flow_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -821,7 +1197,7 @@ func (x *WatchPairsResponse) String() string {
 func (*WatchPairsResponse) ProtoMessage() {}
 
 func (x *WatchPairsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_flow_proto_msgTypes[9]
+	mi := &file_flow_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -834,7 +1210,7 @@ func (x *WatchPairsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchPairsResponse.ProtoReflect.Descriptor instead.
 func (*WatchPairsResponse) Descriptor() ([]byte, []int) {
-	return file_flow_proto_rawDescGZIP(), []int{9}
+	return file_flow_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *WatchPairsResponse) GetStartMs() int64 {
@@ -937,7 +1313,7 @@ type Flow struct {
 
 func (x *Flow) Reset() {
 	*x = Flow{}
-	mi := &file_flow_proto_msgTypes[10]
+	mi := &file_flow_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -949,7 +1325,7 @@ func (x *Flow) String() string {
 func (*Flow) ProtoMessage() {}
 
 func (x *Flow) ProtoReflect() protoreflect.Message {
-	mi := &file_flow_proto_msgTypes[10]
+	mi := &file_flow_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -962,7 +1338,7 @@ func (x *Flow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Flow.ProtoReflect.Descriptor instead.
 func (*Flow) Descriptor() ([]byte, []int) {
-	return file_flow_proto_rawDescGZIP(), []int{10}
+	return file_flow_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Flow) GetSrc() string {
@@ -1039,7 +1415,7 @@ type ListFlowsRequest struct {
 
 func (x *ListFlowsRequest) Reset() {
 	*x = ListFlowsRequest{}
-	mi := &file_flow_proto_msgTypes[11]
+	mi := &file_flow_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1051,7 +1427,7 @@ func (x *ListFlowsRequest) String() string {
 func (*ListFlowsRequest) ProtoMessage() {}
 
 func (x *ListFlowsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_flow_proto_msgTypes[11]
+	mi := &file_flow_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1064,7 +1440,7 @@ func (x *ListFlowsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFlowsRequest.ProtoReflect.Descriptor instead.
 func (*ListFlowsRequest) Descriptor() ([]byte, []int) {
-	return file_flow_proto_rawDescGZIP(), []int{11}
+	return file_flow_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListFlowsRequest) GetSelection() *Selection {
@@ -1137,7 +1513,7 @@ type ListFlowsResponse struct {
 
 func (x *ListFlowsResponse) Reset() {
 	*x = ListFlowsResponse{}
-	mi := &file_flow_proto_msgTypes[12]
+	mi := &file_flow_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1149,7 +1525,7 @@ func (x *ListFlowsResponse) String() string {
 func (*ListFlowsResponse) ProtoMessage() {}
 
 func (x *ListFlowsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_flow_proto_msgTypes[12]
+	mi := &file_flow_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1162,7 +1538,7 @@ func (x *ListFlowsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFlowsResponse.ProtoReflect.Descriptor instead.
 func (*ListFlowsResponse) Descriptor() ([]byte, []int) {
-	return file_flow_proto_rawDescGZIP(), []int{12}
+	return file_flow_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListFlowsResponse) GetFlows() []*Flow {
@@ -1201,7 +1577,7 @@ const file_flow_proto_rawDesc = "" +
 	"\x03dst\x18\x05 \x01(\tR\x03dst\x12\x14\n" +
 	"\x05proto\x18\x06 \x01(\tR\x05proto\x12\x14\n" +
 	"\x05sport\x18\a \x01(\rR\x05sport\x12\x14\n" +
-	"\x05dport\x18\b \x01(\rR\x05dport\"\x83\x03\n" +
+	"\x05dport\x18\b \x01(\rR\x05dport\"\xbd\x03\n" +
 	"\x06Window\x12\x19\n" +
 	"\bstart_ms\x18\x01 \x01(\x03R\astartMs\x12\x18\n" +
 	"\apackets\x18\x02 \x01(\x04R\apackets\x12\x14\n" +
@@ -1217,7 +1593,18 @@ const file_flow_proto_rawDesc = "" +
 	"\x04ipdv\x18\n" +
 	" \x01(\v2\x18.pillion.v1.DistributionR\x04ipdv\x12$\n" +
 	"\x0eclock_error_ns\x18\v \x01(\x01R\fclockErrorNs\x12\x1c\n" +
-	"\tunchecked\x18\x0e \x01(\x04R\tuncheckedJ\x04\b\f\x10\rJ\x04\b\r\x10\x0e\"\xe5\x01\n" +
+	"\tunchecked\x18\x0e \x01(\x04R\tunchecked\x128\n" +
+	"\tcorrected\x18\x0f \x01(\v2\x1a.pillion.v1.CorrectedDelayR\tcorrectedJ\x04\b\f\x10\rJ\x04\b\r\x10\x0e\"\x98\x02\n" +
+	"\x0eCorrectedDelay\x12.\n" +
+	"\x05delay\x18\x01 \x01(\v2\x18.pillion.v1.DistributionR\x05delay\x12\x1b\n" +
+	"\toffset_ns\x18\x02 \x01(\x01R\boffsetNs\x12\x19\n" +
+	"\bbound_ns\x18\x03 \x01(\x01R\aboundNs\x12\x19\n" +
+	"\bskew_ppb\x18\x04 \x01(\x01R\askewPpb\x12$\n" +
+	"\x0eskew_bound_ppb\x18\x05 \x01(\x01R\fskewBoundPpb\x12\x19\n" +
+	"\bdrift_ns\x18\x06 \x01(\x01R\adriftNs\x12#\n" +
+	"\rresolution_ns\x18\a \x01(\x01R\fresolutionNs\x12\x1d\n" +
+	"\n" +
+	"segment_ms\x18\b \x01(\x03R\tsegmentMs\"\xe5\x01\n" +
 	"\fDistribution\x12\x14\n" +
 	"\x05count\x18\x01 \x01(\x04R\x05count\x12\x15\n" +
 	"\x06min_ns\x18\x02 \x01(\x01R\x05minNs\x12\x17\n" +
@@ -1231,7 +1618,7 @@ const file_flow_proto_rawDesc = "" +
 	"\tbounds_ns\x18\x01 \x03(\x01R\bboundsNs\x12\x16\n" +
 	"\x06counts\x18\x02 \x03(\x01R\x06counts\x12\x1d\n" +
 	"\n" +
-	"offsets_ns\x18\x03 \x03(\x01R\toffsetsNs\"\xd9\x01\n" +
+	"offsets_ns\x18\x03 \x03(\x01R\toffsetsNs\"\xf7\x01\n" +
 	"\x0eWindowsRequest\x123\n" +
 	"\tselection\x18\x01 \x01(\v2\x15.pillion.v1.SelectionR\tselection\x12.\n" +
 	"\x04from\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x12*\n" +
@@ -1239,21 +1626,41 @@ const file_flow_proto_rawDesc = "" +
 	"\x06points\x18\x04 \x01(\rR\x06points\x12\x1e\n" +
 	"\n" +
 	"histograms\x18\x05 \x01(\bR\n" +
-	"histograms\"\x8e\x01\n" +
+	"histograms\x12\x1c\n" +
+	"\tcorrected\x18\x06 \x01(\bR\tcorrected\"\x8e\x01\n" +
 	"\x0fWindowsResponse\x12,\n" +
 	"\awindows\x18\x01 \x03(\v2\x12.pillion.v1.WindowR\awindows\x12\x17\n" +
 	"\astep_ms\x18\x02 \x01(\x03R\x06stepMs\x12\x18\n" +
 	"\asampled\x18\x03 \x01(\rR\asampled\x12\x1a\n" +
-	"\bsessions\x18\x04 \x03(\tR\bsessions\"\x83\x01\n" +
+	"\bsessions\x18\x04 \x03(\tR\bsessions\"\xa1\x01\n" +
 	"\x13WatchWindowsRequest\x123\n" +
 	"\tselection\x18\x01 \x01(\v2\x15.pillion.v1.SelectionR\tselection\x12\x1e\n" +
 	"\n" +
 	"histograms\x18\x02 \x01(\bR\n" +
 	"histograms\x12\x17\n" +
-	"\astep_ms\x18\x03 \x01(\x03R\x06stepMs\"]\n" +
+	"\astep_ms\x18\x03 \x01(\x03R\x06stepMs\x12\x1c\n" +
+	"\tcorrected\x18\x04 \x01(\bR\tcorrected\"]\n" +
 	"\x14WatchWindowsResponse\x12,\n" +
 	"\awindows\x18\x01 \x03(\v2\x12.pillion.v1.WindowR\awindows\x12\x17\n" +
-	"\astep_ms\x18\x02 \x01(\x03R\x06stepMs\"G\n" +
+	"\astep_ms\x18\x02 \x01(\x03R\x06stepMs\"M\n" +
+	"\x11PairClocksRequest\x12\x16\n" +
+	"\x06source\x18\x01 \x01(\tR\x06source\x12 \n" +
+	"\vdestination\x18\x02 \x01(\tR\vdestination\"C\n" +
+	"\x12PairClocksResponse\x12-\n" +
+	"\x06clocks\x18\x01 \x03(\v2\x15.pillion.v1.PairClockR\x06clocks\"\x98\x03\n" +
+	"\tPairClock\x12\x16\n" +
+	"\x06source\x18\x01 \x01(\tR\x06source\x12 \n" +
+	"\vdestination\x18\x02 \x01(\tR\vdestination\x124\n" +
+	"\asegment\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\asegment\x120\n" +
+	"\x05since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
+	"\x05until\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x1b\n" +
+	"\toffset_ns\x18\x06 \x01(\x01R\boffsetNs\x12&\n" +
+	"\x0foffset_bound_ns\x18\a \x01(\x01R\roffsetBoundNs\x12\x19\n" +
+	"\bskew_ppb\x18\b \x01(\x01R\askewPpb\x12$\n" +
+	"\x0eskew_bound_ppb\x18\t \x01(\x01R\fskewBoundPpb\x12\x19\n" +
+	"\bdrift_ns\x18\n" +
+	" \x01(\x01R\adriftNs\x12\x16\n" +
+	"\x06points\x18\v \x01(\rR\x06points\"G\n" +
 	"\x11WatchPairsRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x18\n" +
 	"\ahistory\x18\x02 \x01(\rR\ahistory\"\xb7\x02\n" +
@@ -1290,12 +1697,14 @@ const file_flow_proto_rawDesc = "" +
 	"\x11ListFlowsResponse\x12&\n" +
 	"\x05flows\x18\x01 \x03(\v2\x10.pillion.v1.FlowR\x05flows\x12\x14\n" +
 	"\x05found\x18\x02 \x01(\rR\x05found\x12\x18\n" +
-	"\asampled\x18\x03 \x01(\rR\asampled2\xc9\x02\n" +
+	"\asampled\x18\x03 \x01(\rR\asampled2\x9b\x03\n" +
 	"\vFlowService\x12G\n" +
 	"\aWindows\x12\x1a.pillion.v1.WindowsRequest\x1a\x1b.pillion.v1.WindowsResponse\"\x03\x90\x02\x01\x12S\n" +
 	"\fWatchWindows\x12\x1f.pillion.v1.WatchWindowsRequest\x1a .pillion.v1.WatchWindowsResponse0\x01\x12M\n" +
 	"\n" +
-	"WatchPairs\x12\x1d.pillion.v1.WatchPairsRequest\x1a\x1e.pillion.v1.WatchPairsResponse0\x01\x12M\n" +
+	"WatchPairs\x12\x1d.pillion.v1.WatchPairsRequest\x1a\x1e.pillion.v1.WatchPairsResponse0\x01\x12P\n" +
+	"\n" +
+	"PairClocks\x12\x1d.pillion.v1.PairClocksRequest\x1a\x1e.pillion.v1.PairClocksResponse\"\x03\x90\x02\x01\x12M\n" +
 	"\tListFlows\x12\x1c.pillion.v1.ListFlowsRequest\x1a\x1d.pillion.v1.ListFlowsResponse\"\x03\x90\x02\x01B%Z#pillion.dev/api/pillionv1;pillionv1b\x06proto3"
 
 var (
@@ -1310,52 +1719,64 @@ func file_flow_proto_rawDescGZIP() []byte {
 	return file_flow_proto_rawDescData
 }
 
-var file_flow_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_flow_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_flow_proto_goTypes = []any{
 	(*Selection)(nil),             // 0: pillion.v1.Selection
 	(*Window)(nil),                // 1: pillion.v1.Window
-	(*Distribution)(nil),          // 2: pillion.v1.Distribution
-	(*Histogram)(nil),             // 3: pillion.v1.Histogram
-	(*WindowsRequest)(nil),        // 4: pillion.v1.WindowsRequest
-	(*WindowsResponse)(nil),       // 5: pillion.v1.WindowsResponse
-	(*WatchWindowsRequest)(nil),   // 6: pillion.v1.WatchWindowsRequest
-	(*WatchWindowsResponse)(nil),  // 7: pillion.v1.WatchWindowsResponse
-	(*WatchPairsRequest)(nil),     // 8: pillion.v1.WatchPairsRequest
-	(*WatchPairsResponse)(nil),    // 9: pillion.v1.WatchPairsResponse
-	(*Flow)(nil),                  // 10: pillion.v1.Flow
-	(*ListFlowsRequest)(nil),      // 11: pillion.v1.ListFlowsRequest
-	(*ListFlowsResponse)(nil),     // 12: pillion.v1.ListFlowsResponse
-	(*timestamppb.Timestamp)(nil), // 13: google.protobuf.Timestamp
+	(*CorrectedDelay)(nil),        // 2: pillion.v1.CorrectedDelay
+	(*Distribution)(nil),          // 3: pillion.v1.Distribution
+	(*Histogram)(nil),             // 4: pillion.v1.Histogram
+	(*WindowsRequest)(nil),        // 5: pillion.v1.WindowsRequest
+	(*WindowsResponse)(nil),       // 6: pillion.v1.WindowsResponse
+	(*WatchWindowsRequest)(nil),   // 7: pillion.v1.WatchWindowsRequest
+	(*WatchWindowsResponse)(nil),  // 8: pillion.v1.WatchWindowsResponse
+	(*PairClocksRequest)(nil),     // 9: pillion.v1.PairClocksRequest
+	(*PairClocksResponse)(nil),    // 10: pillion.v1.PairClocksResponse
+	(*PairClock)(nil),             // 11: pillion.v1.PairClock
+	(*WatchPairsRequest)(nil),     // 12: pillion.v1.WatchPairsRequest
+	(*WatchPairsResponse)(nil),    // 13: pillion.v1.WatchPairsResponse
+	(*Flow)(nil),                  // 14: pillion.v1.Flow
+	(*ListFlowsRequest)(nil),      // 15: pillion.v1.ListFlowsRequest
+	(*ListFlowsResponse)(nil),     // 16: pillion.v1.ListFlowsResponse
+	(*timestamppb.Timestamp)(nil), // 17: google.protobuf.Timestamp
 }
 var file_flow_proto_depIdxs = []int32{
-	2,  // 0: pillion.v1.Window.delay:type_name -> pillion.v1.Distribution
-	2,  // 1: pillion.v1.Window.ipdv:type_name -> pillion.v1.Distribution
-	3,  // 2: pillion.v1.Distribution.histogram:type_name -> pillion.v1.Histogram
-	0,  // 3: pillion.v1.WindowsRequest.selection:type_name -> pillion.v1.Selection
-	13, // 4: pillion.v1.WindowsRequest.from:type_name -> google.protobuf.Timestamp
-	13, // 5: pillion.v1.WindowsRequest.to:type_name -> google.protobuf.Timestamp
-	1,  // 6: pillion.v1.WindowsResponse.windows:type_name -> pillion.v1.Window
-	0,  // 7: pillion.v1.WatchWindowsRequest.selection:type_name -> pillion.v1.Selection
-	1,  // 8: pillion.v1.WatchWindowsResponse.windows:type_name -> pillion.v1.Window
-	1,  // 9: pillion.v1.Flow.total:type_name -> pillion.v1.Window
-	13, // 10: pillion.v1.Flow.last:type_name -> google.protobuf.Timestamp
-	0,  // 11: pillion.v1.ListFlowsRequest.selection:type_name -> pillion.v1.Selection
-	13, // 12: pillion.v1.ListFlowsRequest.from:type_name -> google.protobuf.Timestamp
-	13, // 13: pillion.v1.ListFlowsRequest.to:type_name -> google.protobuf.Timestamp
-	10, // 14: pillion.v1.ListFlowsResponse.flows:type_name -> pillion.v1.Flow
-	4,  // 15: pillion.v1.FlowService.Windows:input_type -> pillion.v1.WindowsRequest
-	6,  // 16: pillion.v1.FlowService.WatchWindows:input_type -> pillion.v1.WatchWindowsRequest
-	8,  // 17: pillion.v1.FlowService.WatchPairs:input_type -> pillion.v1.WatchPairsRequest
-	11, // 18: pillion.v1.FlowService.ListFlows:input_type -> pillion.v1.ListFlowsRequest
-	5,  // 19: pillion.v1.FlowService.Windows:output_type -> pillion.v1.WindowsResponse
-	7,  // 20: pillion.v1.FlowService.WatchWindows:output_type -> pillion.v1.WatchWindowsResponse
-	9,  // 21: pillion.v1.FlowService.WatchPairs:output_type -> pillion.v1.WatchPairsResponse
-	12, // 22: pillion.v1.FlowService.ListFlows:output_type -> pillion.v1.ListFlowsResponse
-	19, // [19:23] is the sub-list for method output_type
-	15, // [15:19] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	3,  // 0: pillion.v1.Window.delay:type_name -> pillion.v1.Distribution
+	3,  // 1: pillion.v1.Window.ipdv:type_name -> pillion.v1.Distribution
+	2,  // 2: pillion.v1.Window.corrected:type_name -> pillion.v1.CorrectedDelay
+	3,  // 3: pillion.v1.CorrectedDelay.delay:type_name -> pillion.v1.Distribution
+	4,  // 4: pillion.v1.Distribution.histogram:type_name -> pillion.v1.Histogram
+	0,  // 5: pillion.v1.WindowsRequest.selection:type_name -> pillion.v1.Selection
+	17, // 6: pillion.v1.WindowsRequest.from:type_name -> google.protobuf.Timestamp
+	17, // 7: pillion.v1.WindowsRequest.to:type_name -> google.protobuf.Timestamp
+	1,  // 8: pillion.v1.WindowsResponse.windows:type_name -> pillion.v1.Window
+	0,  // 9: pillion.v1.WatchWindowsRequest.selection:type_name -> pillion.v1.Selection
+	1,  // 10: pillion.v1.WatchWindowsResponse.windows:type_name -> pillion.v1.Window
+	11, // 11: pillion.v1.PairClocksResponse.clocks:type_name -> pillion.v1.PairClock
+	17, // 12: pillion.v1.PairClock.segment:type_name -> google.protobuf.Timestamp
+	17, // 13: pillion.v1.PairClock.since:type_name -> google.protobuf.Timestamp
+	17, // 14: pillion.v1.PairClock.until:type_name -> google.protobuf.Timestamp
+	1,  // 15: pillion.v1.Flow.total:type_name -> pillion.v1.Window
+	17, // 16: pillion.v1.Flow.last:type_name -> google.protobuf.Timestamp
+	0,  // 17: pillion.v1.ListFlowsRequest.selection:type_name -> pillion.v1.Selection
+	17, // 18: pillion.v1.ListFlowsRequest.from:type_name -> google.protobuf.Timestamp
+	17, // 19: pillion.v1.ListFlowsRequest.to:type_name -> google.protobuf.Timestamp
+	14, // 20: pillion.v1.ListFlowsResponse.flows:type_name -> pillion.v1.Flow
+	5,  // 21: pillion.v1.FlowService.Windows:input_type -> pillion.v1.WindowsRequest
+	7,  // 22: pillion.v1.FlowService.WatchWindows:input_type -> pillion.v1.WatchWindowsRequest
+	12, // 23: pillion.v1.FlowService.WatchPairs:input_type -> pillion.v1.WatchPairsRequest
+	9,  // 24: pillion.v1.FlowService.PairClocks:input_type -> pillion.v1.PairClocksRequest
+	15, // 25: pillion.v1.FlowService.ListFlows:input_type -> pillion.v1.ListFlowsRequest
+	6,  // 26: pillion.v1.FlowService.Windows:output_type -> pillion.v1.WindowsResponse
+	8,  // 27: pillion.v1.FlowService.WatchWindows:output_type -> pillion.v1.WatchWindowsResponse
+	13, // 28: pillion.v1.FlowService.WatchPairs:output_type -> pillion.v1.WatchPairsResponse
+	10, // 29: pillion.v1.FlowService.PairClocks:output_type -> pillion.v1.PairClocksResponse
+	16, // 30: pillion.v1.FlowService.ListFlows:output_type -> pillion.v1.ListFlowsResponse
+	26, // [26:31] is the sub-list for method output_type
+	21, // [21:26] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_flow_proto_init() }
@@ -1369,7 +1790,7 @@ func file_flow_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_flow_proto_rawDesc), len(file_flow_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   13,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

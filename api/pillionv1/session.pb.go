@@ -34,7 +34,7 @@ type SessionSpec struct {
 	Destinations []string `protobuf:"bytes,3,rep,name=destinations,proto3" json:"destinations,omitempty"`
 	// Measure each pair in both directions.
 	Both bool `protobuf:"varint,4,opt,name=both,proto3" json:"both,omitempty"`
-	// delay, loss; default both.
+	// Modules by name, delay or loss among them; default: these two. See ListPoints.
 	Modules []string `protobuf:"bytes,5,rep,name=modules,proto3" json:"modules,omitempty"`
 	// Encodings of marks by name, separated by commas: a packet gets the first that applies to it.
 	Encoding string `protobuf:"bytes,6,opt,name=encoding,proto3" json:"encoding,omitempty"`
@@ -79,8 +79,30 @@ type SessionSpec struct {
 	// Whether each mark carries a tag that only its source can compute: auto (default; on unless an agent is of a version
 	// that does not support it), on, or off, for trusted networks and paths through NAT.
 	Authentication string `protobuf:"bytes,26,opt,name=authentication,proto3" json:"authentication,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Prefixes of hosts behind an agent, by agent, several separated by commas: the agent marks packets that it forwards
+	// from these hosts, and reads and removes the marks of packets to them. Its own packets are not measured.
+	Transit map[string]string `protobuf:"bytes,27,rep,name=transit,proto3" json:"transit,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// How paths are measured hop by hop: traceroute (default), by round-trip times to each router; ioam, by one-way
+	// delays that routers write into IPv6 packets of the pairs, besides; off.
+	Hops string `protobuf:"bytes,28,opt,name=hops,proto3" json:"hops,omitempty"`
+	// With hops ioam, the minimum time between two packets of a source in which routers write; default 100 ms, from
+	// 10 ms to 1 min.
+	HopsGap *durationpb.Duration `protobuf:"bytes,29,opt,name=hops_gap,json=hopsGap,proto3" json:"hops_gap,omitempty"`
+	// Fields in which two flows differ, separated by commas: src and dst, and any of proto, sport and dport; default all.
+	// Packets that agree in them are counted as one flow.
+	Flow string `protobuf:"bytes,30,opt,name=flow,proto3" json:"flow,omitempty"`
+	// Size of the tables of flows, 1024 to 1048576; 0: 65536 at a source, 16384 at a destination.
+	Flows uint32 `protobuf:"varint,31,opt,name=flows,proto3" json:"flows,omitempty"`
+	// How long a source keeps a flow without a packet, default 1 min, from 10 s to 1 h; a destination keeps it twice as long.
+	Idle *durationpb.Duration `protobuf:"bytes,32,opt,name=idle,proto3" json:"idle,omitempty"`
+	// With the encoding altmark, for how long packets have one colour: the blocks whose loss is measured. Default 1 s, from
+	// 100 ms to 1 min, in whole milliseconds.
+	Block *durationpb.Duration `protobuf:"bytes,33,opt,name=block,proto3" json:"block,omitempty"`
+	// Agents on the paths, as in sources, that write the time of arrival into the marks of packets which they forward:
+	// destinations measure the delay up to the waypoint and from there on, in the stream segments.
+	Waypoints     []string `protobuf:"bytes,34,rep,name=waypoints,proto3" json:"waypoints,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SessionSpec) Reset() {
@@ -288,6 +310,62 @@ func (x *SessionSpec) GetAuthentication() string {
 	return ""
 }
 
+func (x *SessionSpec) GetTransit() map[string]string {
+	if x != nil {
+		return x.Transit
+	}
+	return nil
+}
+
+func (x *SessionSpec) GetHops() string {
+	if x != nil {
+		return x.Hops
+	}
+	return ""
+}
+
+func (x *SessionSpec) GetHopsGap() *durationpb.Duration {
+	if x != nil {
+		return x.HopsGap
+	}
+	return nil
+}
+
+func (x *SessionSpec) GetFlow() string {
+	if x != nil {
+		return x.Flow
+	}
+	return ""
+}
+
+func (x *SessionSpec) GetFlows() uint32 {
+	if x != nil {
+		return x.Flows
+	}
+	return 0
+}
+
+func (x *SessionSpec) GetIdle() *durationpb.Duration {
+	if x != nil {
+		return x.Idle
+	}
+	return nil
+}
+
+func (x *SessionSpec) GetBlock() *durationpb.Duration {
+	if x != nil {
+		return x.Block
+	}
+	return nil
+}
+
+func (x *SessionSpec) GetWaypoints() []string {
+	if x != nil {
+		return x.Waypoints
+	}
+	return nil
+}
+
 // PointRequest requests one point.
 type PointRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -352,7 +430,7 @@ func (x *PointRequest) GetOptions() map[string]string {
 	return nil
 }
 
-// Point is a measurement that a session can make besides marked packets.
+// Point is a measurement that a session can make besides marked packets, or a module of marks.
 type Point struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name in specifications.
@@ -457,7 +535,7 @@ type PointOption struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the option.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// text, integer, duration, switch (true or false) or choice.
+	// text, integer, duration, switch (true or false), choice, or list (some of the choices, separated by commas).
 	Type string `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
 	// Default value.
 	Default string `protobuf:"bytes,3,opt,name=default,proto3" json:"default,omitempty"`
@@ -467,10 +545,23 @@ type PointOption struct {
 	Min string `protobuf:"bytes,5,opt,name=min,proto3" json:"min,omitempty"`
 	// Maximum integer or duration; empty: no bound.
 	Max string `protobuf:"bytes,6,opt,name=max,proto3" json:"max,omitempty"`
-	// Values of a choice.
+	// Values of a choice, or those that a list has.
 	Choices []string `protobuf:"bytes,7,rep,name=choices,proto3" json:"choices,omitempty"`
 	// Meanings of the values, in their order; may be empty.
-	ChoiceDocs    []string `protobuf:"bytes,8,rep,name=choice_docs,json=choiceDocs,proto3" json:"choice_docs,omitempty"`
+	ChoiceDocs []string `protobuf:"bytes,8,rep,name=choice_docs,json=choiceDocs,proto3" json:"choice_docs,omitempty"`
+	// Of a setting of sessions: what it is about (marks, flows, paths or control), if the description says all about it.
+	Group string `protobuf:"bytes,9,opt,name=group,proto3" json:"group,omitempty"`
+	// Of such a setting: its name in lists of facts.
+	Label string `protobuf:"bytes,10,opt,name=label,proto3" json:"label,omitempty"`
+	// Of such a setting: the label of its input.
+	Title string `protobuf:"bytes,11,opt,name=title,proto3" json:"title,omitempty"`
+	// Of such a setting: what to consider, in sentences.
+	Help string `protobuf:"bytes,12,opt,name=help,proto3" json:"help,omitempty"`
+	// Of such a setting: what a value means in lists of facts, by value; that of * is of all others, in which {} stands for
+	// the value, and that of the empty text of a setting without a value.
+	Words map[string]string `protobuf:"bytes,13,rep,name=words,proto3" json:"words,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Of such a setting: as NAME=VALUE, the value of another setting, or one in its list, without which it has no meaning; empty: it always has one.
+	Only          string `protobuf:"bytes,14,opt,name=only,proto3" json:"only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -559,6 +650,48 @@ func (x *PointOption) GetChoiceDocs() []string {
 		return x.ChoiceDocs
 	}
 	return nil
+}
+
+func (x *PointOption) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+func (x *PointOption) GetLabel() string {
+	if x != nil {
+		return x.Label
+	}
+	return ""
+}
+
+func (x *PointOption) GetTitle() string {
+	if x != nil {
+		return x.Title
+	}
+	return ""
+}
+
+func (x *PointOption) GetHelp() string {
+	if x != nil {
+		return x.Help
+	}
+	return ""
+}
+
+func (x *PointOption) GetWords() map[string]string {
+	if x != nil {
+		return x.Words
+	}
+	return nil
+}
+
+func (x *PointOption) GetOnly() string {
+	if x != nil {
+		return x.Only
+	}
+	return ""
 }
 
 // PointView is one table or chart of a point.
@@ -719,12 +852,16 @@ func (x *PointStream) GetColumns() []*Column {
 // Sampling selects which of the matching packets are marked (PSAMP, RFC 5475).
 type Sampling struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// One packet in N, by count.
+	// One packet in N of each flow, by count.
 	Every uint32 `protobuf:"varint,1,opt,name=every,proto3" json:"every,omitempty"`
 	// One packet in N, at random.
 	Random uint32 `protobuf:"varint,2,opt,name=random,proto3" json:"random,omitempty"`
 	// Minimum time between two marked packets.
-	MinGap        *durationpb.Duration `protobuf:"bytes,3,opt,name=min_gap,json=minGap,proto3" json:"min_gap,omitempty"`
+	MinGap *durationpb.Duration `protobuf:"bytes,3,opt,name=min_gap,json=minGap,proto3" json:"min_gap,omitempty"`
+	// One packet in N, by a hash of addresses, ports and content: the same packets at every source.
+	Hash uint32 `protobuf:"varint,4,opt,name=hash,proto3" json:"hash,omitempty"`
+	// Seed of the hash, any text.
+	HashSeed      string `protobuf:"bytes,5,opt,name=hash_seed,json=hashSeed,proto3" json:"hash_seed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -778,6 +915,20 @@ func (x *Sampling) GetMinGap() *durationpb.Duration {
 		return x.MinGap
 	}
 	return nil
+}
+
+func (x *Sampling) GetHash() uint32 {
+	if x != nil {
+		return x.Hash
+	}
+	return 0
+}
+
+func (x *Sampling) GetHashSeed() string {
+	if x != nil {
+		return x.HashSeed
+	}
+	return ""
 }
 
 // Session is a specification and its current state.
@@ -2194,7 +2345,9 @@ type ListPointsResponse struct {
 	// Points, by name.
 	Points []*Point `protobuf:"bytes,1,rep,name=points,proto3" json:"points,omitempty"`
 	// Fields of SessionSpec that have bounds or a fixed set of values, by their names.
-	Settings      []*PointOption `protobuf:"bytes,2,rep,name=settings,proto3" json:"settings,omitempty"`
+	Settings []*PointOption `protobuf:"bytes,2,rep,name=settings,proto3" json:"settings,omitempty"`
+	// Modules of marks, by name: what packets can be measured for. Their placement is empty.
+	Modules       []*Point `protobuf:"bytes,3,rep,name=modules,proto3" json:"modules,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2243,13 +2396,20 @@ func (x *ListPointsResponse) GetSettings() []*PointOption {
 	return nil
 }
 
+func (x *ListPointsResponse) GetModules() []*Point {
+	if x != nil {
+		return x.Modules
+	}
+	return nil
+}
+
 var File_session_proto protoreflect.FileDescriptor
 
 const file_session_proto_rawDesc = "" +
 	"\n" +
 	"\rsession.proto\x12\n" +
 	"pillion.v1\x1a\vagent.proto\x1a\n" +
-	"data.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xdd\b\n" +
+	"data.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xcb\v\n" +
 	"\vSessionSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\asources\x18\x02 \x03(\tR\asources\x12\"\n" +
@@ -2277,11 +2437,22 @@ const file_session_proto_rawDesc = "" +
 	"\vstamp_every\x18\x18 \x01(\rR\n" +
 	"stampEvery\x12!\n" +
 	"\fsparse_marks\x18\x19 \x01(\bR\vsparseMarks\x12&\n" +
-	"\x0eauthentication\x18\x1a \x01(\tR\x0eauthentication\x1aT\n" +
+	"\x0eauthentication\x18\x1a \x01(\tR\x0eauthentication\x12>\n" +
+	"\atransit\x18\x1b \x03(\v2$.pillion.v1.SessionSpec.TransitEntryR\atransit\x12\x12\n" +
+	"\x04hops\x18\x1c \x01(\tR\x04hops\x124\n" +
+	"\bhops_gap\x18\x1d \x01(\v2\x19.google.protobuf.DurationR\ahopsGap\x12\x12\n" +
+	"\x04flow\x18\x1e \x01(\tR\x04flow\x12\x14\n" +
+	"\x05flows\x18\x1f \x01(\rR\x05flows\x12-\n" +
+	"\x04idle\x18  \x01(\v2\x19.google.protobuf.DurationR\x04idle\x12/\n" +
+	"\x05block\x18! \x01(\v2\x19.google.protobuf.DurationR\x05block\x12\x1c\n" +
+	"\twaypoints\x18\" \x03(\tR\twaypoints\x1aT\n" +
 	"\x10SamplingForEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12*\n" +
 	"\x05value\x18\x02 \x01(\v2\x14.pillion.v1.SamplingR\x05value:\x028\x01\x1a9\n" +
 	"\vDeviceEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a:\n" +
+	"\fTransitEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01J\x04\b\x0e\x10\x0fR\x06fields\"\xb7\x01\n" +
 	"\fPointRequest\x12\x12\n" +
@@ -2298,7 +2469,7 @@ const file_session_proto_rawDesc = "" +
 	"\tplacement\x18\x04 \x01(\tR\tplacement\x121\n" +
 	"\aoptions\x18\x05 \x03(\v2\x17.pillion.v1.PointOptionR\aoptions\x12+\n" +
 	"\x05views\x18\x06 \x03(\v2\x15.pillion.v1.PointViewR\x05views\x121\n" +
-	"\astreams\x18\a \x03(\v2\x17.pillion.v1.PointStreamR\astreams\"\xc0\x01\n" +
+	"\astreams\x18\a \x03(\v2\x17.pillion.v1.PointStreamR\astreams\"\x9e\x03\n" +
 	"\vPointOption\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x18\n" +
@@ -2308,7 +2479,18 @@ const file_session_proto_rawDesc = "" +
 	"\x03max\x18\x06 \x01(\tR\x03max\x12\x18\n" +
 	"\achoices\x18\a \x03(\tR\achoices\x12\x1f\n" +
 	"\vchoice_docs\x18\b \x03(\tR\n" +
-	"choiceDocs\"\x9a\x01\n" +
+	"choiceDocs\x12\x14\n" +
+	"\x05group\x18\t \x01(\tR\x05group\x12\x14\n" +
+	"\x05label\x18\n" +
+	" \x01(\tR\x05label\x12\x14\n" +
+	"\x05title\x18\v \x01(\tR\x05title\x12\x12\n" +
+	"\x04help\x18\f \x01(\tR\x04help\x128\n" +
+	"\x05words\x18\r \x03(\v2\".pillion.v1.PointOption.WordsEntryR\x05words\x12\x12\n" +
+	"\x04only\x18\x0e \x01(\tR\x04only\x1a8\n" +
+	"\n" +
+	"WordsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x9a\x01\n" +
 	"\tPointView\x12\x14\n" +
 	"\x05title\x18\x01 \x01(\tR\x05title\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n" +
@@ -2319,11 +2501,13 @@ const file_session_proto_rawDesc = "" +
 	"\vPointStream\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03doc\x18\x02 \x01(\tR\x03doc\x12,\n" +
-	"\acolumns\x18\x03 \x03(\v2\x12.pillion.v1.ColumnR\acolumns\"l\n" +
+	"\acolumns\x18\x03 \x03(\v2\x12.pillion.v1.ColumnR\acolumns\"\x9d\x01\n" +
 	"\bSampling\x12\x14\n" +
 	"\x05every\x18\x01 \x01(\rR\x05every\x12\x16\n" +
 	"\x06random\x18\x02 \x01(\rR\x06random\x122\n" +
-	"\amin_gap\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x06minGap\"\xc6\x03\n" +
+	"\amin_gap\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x06minGap\x12\x12\n" +
+	"\x04hash\x18\x04 \x01(\rR\x04hash\x12\x1b\n" +
+	"\thash_seed\x18\x05 \x01(\tR\bhashSeed\"\xc6\x03\n" +
 	"\aSession\x12+\n" +
 	"\x04spec\x18\x01 \x01(\v2\x17.pillion.v1.SessionSpecR\x04spec\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12\x16\n" +
@@ -2404,10 +2588,11 @@ const file_session_proto_rawDesc = "" +
 	"\asession\x18\x03 \x01(\tR\asession\"7\n" +
 	"\x10ListRunsResponse\x12#\n" +
 	"\x04runs\x18\x01 \x03(\v2\x0f.pillion.v1.RunR\x04runs\"\x13\n" +
-	"\x11ListPointsRequest\"t\n" +
+	"\x11ListPointsRequest\"\xa1\x01\n" +
 	"\x12ListPointsResponse\x12)\n" +
 	"\x06points\x18\x01 \x03(\v2\x11.pillion.v1.PointR\x06points\x123\n" +
-	"\bsettings\x18\x02 \x03(\v2\x17.pillion.v1.PointOptionR\bsettings2\xa8\a\n" +
+	"\bsettings\x18\x02 \x03(\v2\x17.pillion.v1.PointOptionR\bsettings\x12+\n" +
+	"\amodules\x18\x03 \x03(\v2\x11.pillion.v1.PointR\amodules2\xa8\a\n" +
 	"\x0eSessionService\x12S\n" +
 	"\vPlanSession\x12\x1e.pillion.v1.PlanSessionRequest\x1a\x1f.pillion.v1.PlanSessionResponse\"\x03\x90\x02\x01\x12T\n" +
 	"\rCreateSession\x12 .pillion.v1.CreateSessionRequest\x1a!.pillion.v1.CreateSessionResponse\x12V\n" +
@@ -2435,7 +2620,7 @@ func file_session_proto_rawDescGZIP() []byte {
 	return file_session_proto_rawDescData
 }
 
-var file_session_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
+var file_session_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
 var file_session_proto_goTypes = []any{
 	(*SessionSpec)(nil),           // 0: pillion.v1.SessionSpec
 	(*PointRequest)(nil),          // 1: pillion.v1.PointRequest
@@ -2473,86 +2658,94 @@ var file_session_proto_goTypes = []any{
 	(*ListPointsResponse)(nil),    // 33: pillion.v1.ListPointsResponse
 	nil,                           // 34: pillion.v1.SessionSpec.SamplingForEntry
 	nil,                           // 35: pillion.v1.SessionSpec.DeviceEntry
-	nil,                           // 36: pillion.v1.PointRequest.OptionsEntry
-	(*durationpb.Duration)(nil),   // 37: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 38: google.protobuf.Timestamp
-	(*Column)(nil),                // 39: pillion.v1.Column
-	(*Task)(nil),                  // 40: pillion.v1.Task
+	nil,                           // 36: pillion.v1.SessionSpec.TransitEntry
+	nil,                           // 37: pillion.v1.PointRequest.OptionsEntry
+	nil,                           // 38: pillion.v1.PointOption.WordsEntry
+	(*durationpb.Duration)(nil),   // 39: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 40: google.protobuf.Timestamp
+	(*Column)(nil),                // 41: pillion.v1.Column
+	(*Task)(nil),                  // 42: pillion.v1.Task
 }
 var file_session_proto_depIdxs = []int32{
 	6,  // 0: pillion.v1.SessionSpec.sampling:type_name -> pillion.v1.Sampling
 	34, // 1: pillion.v1.SessionSpec.sampling_for:type_name -> pillion.v1.SessionSpec.SamplingForEntry
-	37, // 2: pillion.v1.SessionSpec.interval:type_name -> google.protobuf.Duration
+	39, // 2: pillion.v1.SessionSpec.interval:type_name -> google.protobuf.Duration
 	35, // 3: pillion.v1.SessionSpec.device:type_name -> pillion.v1.SessionSpec.DeviceEntry
-	37, // 4: pillion.v1.SessionSpec.lease:type_name -> google.protobuf.Duration
-	37, // 5: pillion.v1.SessionSpec.trace:type_name -> google.protobuf.Duration
-	38, // 6: pillion.v1.SessionSpec.start:type_name -> google.protobuf.Timestamp
-	37, // 7: pillion.v1.SessionSpec.duration:type_name -> google.protobuf.Duration
+	39, // 4: pillion.v1.SessionSpec.lease:type_name -> google.protobuf.Duration
+	39, // 5: pillion.v1.SessionSpec.trace:type_name -> google.protobuf.Duration
+	40, // 6: pillion.v1.SessionSpec.start:type_name -> google.protobuf.Timestamp
+	39, // 7: pillion.v1.SessionSpec.duration:type_name -> google.protobuf.Duration
 	1,  // 8: pillion.v1.SessionSpec.points:type_name -> pillion.v1.PointRequest
-	36, // 9: pillion.v1.PointRequest.options:type_name -> pillion.v1.PointRequest.OptionsEntry
-	3,  // 10: pillion.v1.Point.options:type_name -> pillion.v1.PointOption
-	4,  // 11: pillion.v1.Point.views:type_name -> pillion.v1.PointView
-	5,  // 12: pillion.v1.Point.streams:type_name -> pillion.v1.PointStream
-	39, // 13: pillion.v1.PointStream.columns:type_name -> pillion.v1.Column
-	37, // 14: pillion.v1.Sampling.min_gap:type_name -> google.protobuf.Duration
-	0,  // 15: pillion.v1.Session.spec:type_name -> pillion.v1.SessionSpec
-	38, // 16: pillion.v1.Session.created:type_name -> google.protobuf.Timestamp
-	38, // 17: pillion.v1.Session.next_start:type_name -> google.protobuf.Timestamp
-	38, // 18: pillion.v1.Session.started:type_name -> google.protobuf.Timestamp
-	38, // 19: pillion.v1.Session.ends:type_name -> google.protobuf.Timestamp
-	8,  // 20: pillion.v1.Session.pairs:type_name -> pillion.v1.Pair
-	40, // 21: pillion.v1.Session.tasks:type_name -> pillion.v1.Task
-	38, // 22: pillion.v1.Run.start:type_name -> google.protobuf.Timestamp
-	38, // 23: pillion.v1.Run.end:type_name -> google.protobuf.Timestamp
-	0,  // 24: pillion.v1.PlanSessionRequest.spec:type_name -> pillion.v1.SessionSpec
-	0,  // 25: pillion.v1.PlanSessionResponse.spec:type_name -> pillion.v1.SessionSpec
-	9,  // 26: pillion.v1.PlanSessionResponse.problems:type_name -> pillion.v1.Problem
-	8,  // 27: pillion.v1.PlanSessionResponse.pairs:type_name -> pillion.v1.Pair
-	10, // 28: pillion.v1.PlanSessionResponse.steps:type_name -> pillion.v1.Step
-	38, // 29: pillion.v1.PlanSessionResponse.starts:type_name -> google.protobuf.Timestamp
-	0,  // 30: pillion.v1.CreateSessionRequest.spec:type_name -> pillion.v1.SessionSpec
-	7,  // 31: pillion.v1.CreateSessionResponse.session:type_name -> pillion.v1.Session
-	7,  // 32: pillion.v1.ListSessionsResponse.sessions:type_name -> pillion.v1.Session
-	7,  // 33: pillion.v1.GetSessionResponse.session:type_name -> pillion.v1.Session
-	11, // 34: pillion.v1.GetSessionResponse.runs:type_name -> pillion.v1.Run
-	0,  // 35: pillion.v1.ChangeSessionRequest.spec:type_name -> pillion.v1.SessionSpec
-	7,  // 36: pillion.v1.ChangeSessionResponse.session:type_name -> pillion.v1.Session
-	7,  // 37: pillion.v1.PauseSessionResponse.session:type_name -> pillion.v1.Session
-	7,  // 38: pillion.v1.ResumeSessionResponse.session:type_name -> pillion.v1.Session
-	7,  // 39: pillion.v1.StopSessionResponse.session:type_name -> pillion.v1.Session
-	38, // 40: pillion.v1.ListRunsRequest.from:type_name -> google.protobuf.Timestamp
-	38, // 41: pillion.v1.ListRunsRequest.to:type_name -> google.protobuf.Timestamp
-	11, // 42: pillion.v1.ListRunsResponse.runs:type_name -> pillion.v1.Run
-	2,  // 43: pillion.v1.ListPointsResponse.points:type_name -> pillion.v1.Point
-	3,  // 44: pillion.v1.ListPointsResponse.settings:type_name -> pillion.v1.PointOption
-	6,  // 45: pillion.v1.SessionSpec.SamplingForEntry.value:type_name -> pillion.v1.Sampling
-	12, // 46: pillion.v1.SessionService.PlanSession:input_type -> pillion.v1.PlanSessionRequest
-	14, // 47: pillion.v1.SessionService.CreateSession:input_type -> pillion.v1.CreateSessionRequest
-	16, // 48: pillion.v1.SessionService.ListSessions:input_type -> pillion.v1.ListSessionsRequest
-	18, // 49: pillion.v1.SessionService.GetSession:input_type -> pillion.v1.GetSessionRequest
-	20, // 50: pillion.v1.SessionService.ChangeSession:input_type -> pillion.v1.ChangeSessionRequest
-	22, // 51: pillion.v1.SessionService.PauseSession:input_type -> pillion.v1.PauseSessionRequest
-	24, // 52: pillion.v1.SessionService.ResumeSession:input_type -> pillion.v1.ResumeSessionRequest
-	26, // 53: pillion.v1.SessionService.StopSession:input_type -> pillion.v1.StopSessionRequest
-	28, // 54: pillion.v1.SessionService.DeleteSession:input_type -> pillion.v1.DeleteSessionRequest
-	32, // 55: pillion.v1.SessionService.ListPoints:input_type -> pillion.v1.ListPointsRequest
-	30, // 56: pillion.v1.SessionService.ListRuns:input_type -> pillion.v1.ListRunsRequest
-	13, // 57: pillion.v1.SessionService.PlanSession:output_type -> pillion.v1.PlanSessionResponse
-	15, // 58: pillion.v1.SessionService.CreateSession:output_type -> pillion.v1.CreateSessionResponse
-	17, // 59: pillion.v1.SessionService.ListSessions:output_type -> pillion.v1.ListSessionsResponse
-	19, // 60: pillion.v1.SessionService.GetSession:output_type -> pillion.v1.GetSessionResponse
-	21, // 61: pillion.v1.SessionService.ChangeSession:output_type -> pillion.v1.ChangeSessionResponse
-	23, // 62: pillion.v1.SessionService.PauseSession:output_type -> pillion.v1.PauseSessionResponse
-	25, // 63: pillion.v1.SessionService.ResumeSession:output_type -> pillion.v1.ResumeSessionResponse
-	27, // 64: pillion.v1.SessionService.StopSession:output_type -> pillion.v1.StopSessionResponse
-	29, // 65: pillion.v1.SessionService.DeleteSession:output_type -> pillion.v1.DeleteSessionResponse
-	33, // 66: pillion.v1.SessionService.ListPoints:output_type -> pillion.v1.ListPointsResponse
-	31, // 67: pillion.v1.SessionService.ListRuns:output_type -> pillion.v1.ListRunsResponse
-	57, // [57:68] is the sub-list for method output_type
-	46, // [46:57] is the sub-list for method input_type
-	46, // [46:46] is the sub-list for extension type_name
-	46, // [46:46] is the sub-list for extension extendee
-	0,  // [0:46] is the sub-list for field type_name
+	36, // 9: pillion.v1.SessionSpec.transit:type_name -> pillion.v1.SessionSpec.TransitEntry
+	39, // 10: pillion.v1.SessionSpec.hops_gap:type_name -> google.protobuf.Duration
+	39, // 11: pillion.v1.SessionSpec.idle:type_name -> google.protobuf.Duration
+	39, // 12: pillion.v1.SessionSpec.block:type_name -> google.protobuf.Duration
+	37, // 13: pillion.v1.PointRequest.options:type_name -> pillion.v1.PointRequest.OptionsEntry
+	3,  // 14: pillion.v1.Point.options:type_name -> pillion.v1.PointOption
+	4,  // 15: pillion.v1.Point.views:type_name -> pillion.v1.PointView
+	5,  // 16: pillion.v1.Point.streams:type_name -> pillion.v1.PointStream
+	38, // 17: pillion.v1.PointOption.words:type_name -> pillion.v1.PointOption.WordsEntry
+	41, // 18: pillion.v1.PointStream.columns:type_name -> pillion.v1.Column
+	39, // 19: pillion.v1.Sampling.min_gap:type_name -> google.protobuf.Duration
+	0,  // 20: pillion.v1.Session.spec:type_name -> pillion.v1.SessionSpec
+	40, // 21: pillion.v1.Session.created:type_name -> google.protobuf.Timestamp
+	40, // 22: pillion.v1.Session.next_start:type_name -> google.protobuf.Timestamp
+	40, // 23: pillion.v1.Session.started:type_name -> google.protobuf.Timestamp
+	40, // 24: pillion.v1.Session.ends:type_name -> google.protobuf.Timestamp
+	8,  // 25: pillion.v1.Session.pairs:type_name -> pillion.v1.Pair
+	42, // 26: pillion.v1.Session.tasks:type_name -> pillion.v1.Task
+	40, // 27: pillion.v1.Run.start:type_name -> google.protobuf.Timestamp
+	40, // 28: pillion.v1.Run.end:type_name -> google.protobuf.Timestamp
+	0,  // 29: pillion.v1.PlanSessionRequest.spec:type_name -> pillion.v1.SessionSpec
+	0,  // 30: pillion.v1.PlanSessionResponse.spec:type_name -> pillion.v1.SessionSpec
+	9,  // 31: pillion.v1.PlanSessionResponse.problems:type_name -> pillion.v1.Problem
+	8,  // 32: pillion.v1.PlanSessionResponse.pairs:type_name -> pillion.v1.Pair
+	10, // 33: pillion.v1.PlanSessionResponse.steps:type_name -> pillion.v1.Step
+	40, // 34: pillion.v1.PlanSessionResponse.starts:type_name -> google.protobuf.Timestamp
+	0,  // 35: pillion.v1.CreateSessionRequest.spec:type_name -> pillion.v1.SessionSpec
+	7,  // 36: pillion.v1.CreateSessionResponse.session:type_name -> pillion.v1.Session
+	7,  // 37: pillion.v1.ListSessionsResponse.sessions:type_name -> pillion.v1.Session
+	7,  // 38: pillion.v1.GetSessionResponse.session:type_name -> pillion.v1.Session
+	11, // 39: pillion.v1.GetSessionResponse.runs:type_name -> pillion.v1.Run
+	0,  // 40: pillion.v1.ChangeSessionRequest.spec:type_name -> pillion.v1.SessionSpec
+	7,  // 41: pillion.v1.ChangeSessionResponse.session:type_name -> pillion.v1.Session
+	7,  // 42: pillion.v1.PauseSessionResponse.session:type_name -> pillion.v1.Session
+	7,  // 43: pillion.v1.ResumeSessionResponse.session:type_name -> pillion.v1.Session
+	7,  // 44: pillion.v1.StopSessionResponse.session:type_name -> pillion.v1.Session
+	40, // 45: pillion.v1.ListRunsRequest.from:type_name -> google.protobuf.Timestamp
+	40, // 46: pillion.v1.ListRunsRequest.to:type_name -> google.protobuf.Timestamp
+	11, // 47: pillion.v1.ListRunsResponse.runs:type_name -> pillion.v1.Run
+	2,  // 48: pillion.v1.ListPointsResponse.points:type_name -> pillion.v1.Point
+	3,  // 49: pillion.v1.ListPointsResponse.settings:type_name -> pillion.v1.PointOption
+	2,  // 50: pillion.v1.ListPointsResponse.modules:type_name -> pillion.v1.Point
+	6,  // 51: pillion.v1.SessionSpec.SamplingForEntry.value:type_name -> pillion.v1.Sampling
+	12, // 52: pillion.v1.SessionService.PlanSession:input_type -> pillion.v1.PlanSessionRequest
+	14, // 53: pillion.v1.SessionService.CreateSession:input_type -> pillion.v1.CreateSessionRequest
+	16, // 54: pillion.v1.SessionService.ListSessions:input_type -> pillion.v1.ListSessionsRequest
+	18, // 55: pillion.v1.SessionService.GetSession:input_type -> pillion.v1.GetSessionRequest
+	20, // 56: pillion.v1.SessionService.ChangeSession:input_type -> pillion.v1.ChangeSessionRequest
+	22, // 57: pillion.v1.SessionService.PauseSession:input_type -> pillion.v1.PauseSessionRequest
+	24, // 58: pillion.v1.SessionService.ResumeSession:input_type -> pillion.v1.ResumeSessionRequest
+	26, // 59: pillion.v1.SessionService.StopSession:input_type -> pillion.v1.StopSessionRequest
+	28, // 60: pillion.v1.SessionService.DeleteSession:input_type -> pillion.v1.DeleteSessionRequest
+	32, // 61: pillion.v1.SessionService.ListPoints:input_type -> pillion.v1.ListPointsRequest
+	30, // 62: pillion.v1.SessionService.ListRuns:input_type -> pillion.v1.ListRunsRequest
+	13, // 63: pillion.v1.SessionService.PlanSession:output_type -> pillion.v1.PlanSessionResponse
+	15, // 64: pillion.v1.SessionService.CreateSession:output_type -> pillion.v1.CreateSessionResponse
+	17, // 65: pillion.v1.SessionService.ListSessions:output_type -> pillion.v1.ListSessionsResponse
+	19, // 66: pillion.v1.SessionService.GetSession:output_type -> pillion.v1.GetSessionResponse
+	21, // 67: pillion.v1.SessionService.ChangeSession:output_type -> pillion.v1.ChangeSessionResponse
+	23, // 68: pillion.v1.SessionService.PauseSession:output_type -> pillion.v1.PauseSessionResponse
+	25, // 69: pillion.v1.SessionService.ResumeSession:output_type -> pillion.v1.ResumeSessionResponse
+	27, // 70: pillion.v1.SessionService.StopSession:output_type -> pillion.v1.StopSessionResponse
+	29, // 71: pillion.v1.SessionService.DeleteSession:output_type -> pillion.v1.DeleteSessionResponse
+	33, // 72: pillion.v1.SessionService.ListPoints:output_type -> pillion.v1.ListPointsResponse
+	31, // 73: pillion.v1.SessionService.ListRuns:output_type -> pillion.v1.ListRunsResponse
+	63, // [63:74] is the sub-list for method output_type
+	52, // [52:63] is the sub-list for method input_type
+	52, // [52:52] is the sub-list for extension type_name
+	52, // [52:52] is the sub-list for extension extendee
+	0,  // [0:52] is the sub-list for field type_name
 }
 
 func init() { file_session_proto_init() }
@@ -2568,7 +2761,7 @@ func file_session_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_session_proto_rawDesc), len(file_session_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   37,
+			NumMessages:   39,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

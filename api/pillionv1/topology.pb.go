@@ -32,7 +32,9 @@ type Node struct {
 	// Agent's name.
 	Agent string `protobuf:"bytes,3,opt,name=agent,proto3" json:"agent,omitempty"`
 	// Addresses that replied as this node.
-	Addresses     []string `protobuf:"bytes,4,rep,name=addresses,proto3" json:"addresses,omitempty"`
+	Addresses []string `protobuf:"bytes,4,rep,name=addresses,proto3" json:"addresses,omitempty"`
+	// Identifier as an IOAM node, such as 0x000101; empty: it is none, or no path has shown it.
+	Ioam          string `protobuf:"bytes,5,opt,name=ioam,proto3" json:"ioam,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -95,6 +97,13 @@ func (x *Node) GetAddresses() []string {
 	return nil
 }
 
+func (x *Node) GetIoam() string {
+	if x != nil {
+		return x.Ioam
+	}
+	return ""
+}
+
 // Edge of the graph, in the direction of the traced packets.
 type Edge struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -107,7 +116,12 @@ type Edge struct {
 	// When it was last seen.
 	Seen *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=seen,proto3" json:"seen,omitempty"`
 	// Both ends replied; otherwise rtt_ns is meaningless.
-	Measured      bool `protobuf:"varint,5,opt,name=measured,proto3" json:"measured,omitempty"`
+	Measured bool `protobuf:"varint,5,opt,name=measured,proto3" json:"measured,omitempty"`
+	// One-way delay from one end to the other, measured in packets, of the path of kind ioam that
+	// showed it last; unset: none did.
+	OneWay *OneWay `protobuf:"bytes,6,opt,name=one_way,json=oneWay,proto3" json:"one_way,omitempty"`
+	// When that was.
+	OneWaySeen    *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=one_way_seen,json=oneWaySeen,proto3" json:"one_way_seen,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -177,6 +191,220 @@ func (x *Edge) GetMeasured() bool {
 	return false
 }
 
+func (x *Edge) GetOneWay() *OneWay {
+	if x != nil {
+		return x.OneWay
+	}
+	return nil
+}
+
+func (x *Edge) GetOneWaySeen() *timestamppb.Timestamp {
+	if x != nil {
+		return x.OneWaySeen
+	}
+	return nil
+}
+
+// OneWay is a one-way delay of packets.
+type OneWay struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Packets with a delay.
+	Packets uint64 `protobuf:"varint,1,opt,name=packets,proto3" json:"packets,omitempty"`
+	// Minimum, ns; negative if the clocks disagree.
+	MinNs int64 `protobuf:"varint,2,opt,name=min_ns,json=minNs,proto3" json:"min_ns,omitempty"`
+	// Mean, ns.
+	MeanNs int64 `protobuf:"varint,3,opt,name=mean_ns,json=meanNs,proto3" json:"mean_ns,omitempty"`
+	// Median, ns.
+	P50Ns int64 `protobuf:"varint,4,opt,name=p50_ns,json=p50Ns,proto3" json:"p50_ns,omitempty"`
+	// 99th percentile, ns.
+	P99Ns int64 `protobuf:"varint,5,opt,name=p99_ns,json=p99Ns,proto3" json:"p99_ns,omitempty"`
+	// Maximum, ns.
+	MaxNs int64 `protobuf:"varint,6,opt,name=max_ns,json=maxNs,proto3" json:"max_ns,omitempty"`
+	// Bound of the error due to the resolution of time stamps, ns; it does not cover the clocks.
+	UncertaintyNs int64 `protobuf:"varint,7,opt,name=uncertainty_ns,json=uncertaintyNs,proto3" json:"uncertainty_ns,omitempty"`
+	// Bound of the error of the clocks of both ends together, ns.
+	ClockErrorNs int64 `protobuf:"varint,8,opt,name=clock_error_ns,json=clockErrorNs,proto3" json:"clock_error_ns,omitempty"`
+	// Both clocks are known; otherwise clock_error_ns is meaningless.
+	ClockKnown    bool `protobuf:"varint,9,opt,name=clock_known,json=clockKnown,proto3" json:"clock_known,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OneWay) Reset() {
+	*x = OneWay{}
+	mi := &file_topology_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OneWay) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OneWay) ProtoMessage() {}
+
+func (x *OneWay) ProtoReflect() protoreflect.Message {
+	mi := &file_topology_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OneWay.ProtoReflect.Descriptor instead.
+func (*OneWay) Descriptor() ([]byte, []int) {
+	return file_topology_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *OneWay) GetPackets() uint64 {
+	if x != nil {
+		return x.Packets
+	}
+	return 0
+}
+
+func (x *OneWay) GetMinNs() int64 {
+	if x != nil {
+		return x.MinNs
+	}
+	return 0
+}
+
+func (x *OneWay) GetMeanNs() int64 {
+	if x != nil {
+		return x.MeanNs
+	}
+	return 0
+}
+
+func (x *OneWay) GetP50Ns() int64 {
+	if x != nil {
+		return x.P50Ns
+	}
+	return 0
+}
+
+func (x *OneWay) GetP99Ns() int64 {
+	if x != nil {
+		return x.P99Ns
+	}
+	return 0
+}
+
+func (x *OneWay) GetMaxNs() int64 {
+	if x != nil {
+		return x.MaxNs
+	}
+	return 0
+}
+
+func (x *OneWay) GetUncertaintyNs() int64 {
+	if x != nil {
+		return x.UncertaintyNs
+	}
+	return 0
+}
+
+func (x *OneWay) GetClockErrorNs() int64 {
+	if x != nil {
+		return x.ClockErrorNs
+	}
+	return 0
+}
+
+func (x *OneWay) GetClockKnown() bool {
+	if x != nil {
+		return x.ClockKnown
+	}
+	return false
+}
+
+// HopStage is the time of packets in a part of the way through a router.
+type HopStage struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// input_queuing, processing or output_queuing; transit: the sum of these.
+	Stage string `protobuf:"bytes,1,opt,name=stage,proto3" json:"stage,omitempty"`
+	// Packets with a time in it.
+	Packets uint64 `protobuf:"varint,2,opt,name=packets,proto3" json:"packets,omitempty"`
+	// Mean, ns.
+	MeanNs int64 `protobuf:"varint,3,opt,name=mean_ns,json=meanNs,proto3" json:"mean_ns,omitempty"`
+	// Median, ns.
+	P50Ns int64 `protobuf:"varint,4,opt,name=p50_ns,json=p50Ns,proto3" json:"p50_ns,omitempty"`
+	// 99th percentile, ns.
+	P99Ns         int64 `protobuf:"varint,5,opt,name=p99_ns,json=p99Ns,proto3" json:"p99_ns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HopStage) Reset() {
+	*x = HopStage{}
+	mi := &file_topology_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HopStage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HopStage) ProtoMessage() {}
+
+func (x *HopStage) ProtoReflect() protoreflect.Message {
+	mi := &file_topology_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HopStage.ProtoReflect.Descriptor instead.
+func (*HopStage) Descriptor() ([]byte, []int) {
+	return file_topology_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *HopStage) GetStage() string {
+	if x != nil {
+		return x.Stage
+	}
+	return ""
+}
+
+func (x *HopStage) GetPackets() uint64 {
+	if x != nil {
+		return x.Packets
+	}
+	return 0
+}
+
+func (x *HopStage) GetMeanNs() int64 {
+	if x != nil {
+		return x.MeanNs
+	}
+	return 0
+}
+
+func (x *HopStage) GetP50Ns() int64 {
+	if x != nil {
+		return x.P50Ns
+	}
+	return 0
+}
+
+func (x *HopStage) GetP99Ns() int64 {
+	if x != nil {
+		return x.P99Ns
+	}
+	return 0
+}
+
 // Path from one agent to another.
 type Path struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -186,7 +414,7 @@ type Path struct {
 	Destination string `protobuf:"bytes,2,opt,name=destination,proto3" json:"destination,omitempty"`
 	// Address that was traced.
 	Address string `protobuf:"bytes,3,opt,name=address,proto3" json:"address,omitempty"`
-	// udp or icmp.
+	// udp or icmp; of kind ioam: ioam.
 	Protocol string `protobuf:"bytes,4,opt,name=protocol,proto3" json:"protocol,omitempty"`
 	// Ids of nodes, from the source to the last hop.
 	Nodes []string `protobuf:"bytes,5,rep,name=nodes,proto3" json:"nodes,omitempty"`
@@ -197,14 +425,26 @@ type Path struct {
 	// When it last changed.
 	Changed *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=changed,proto3" json:"changed,omitempty"`
 	// Hops, by ttl.
-	Hops          []*Hop `protobuf:"bytes,9,rep,name=hops,proto3" json:"hops,omitempty"`
+	Hops []*Hop `protobuf:"bytes,9,rep,name=hops,proto3" json:"hops,omitempty"`
+	// How it was measured: traceroute, by probes of its own; ioam, by what routers write into
+	// packets. Only one of the two sets of figures of hops is present.
+	Kind string `protobuf:"bytes,10,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Of kind ioam: one-way delay from end to end, of the same packets as the hops.
+	OneWay *OneWay `protobuf:"bytes,11,opt,name=one_way,json=oneWay,proto3" json:"one_way,omitempty"`
+	// Of kind ioam: length of the interval before time in which the packets were received, ns.
+	IntervalNs int64 `protobuf:"varint,12,opt,name=interval_ns,json=intervalNs,proto3" json:"interval_ns,omitempty"`
+	// Of kind ioam: packets of that interval that took another path.
+	OtherPackets uint64 `protobuf:"varint,13,opt,name=other_packets,json=otherPackets,proto3" json:"other_packets,omitempty"`
+	// Of kind ioam: packets whose trace had no room for a further router; the last hop begins at
+	// the last router that had.
+	Overflowed    uint64 `protobuf:"varint,14,opt,name=overflowed,proto3" json:"overflowed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Path) Reset() {
 	*x = Path{}
-	mi := &file_topology_proto_msgTypes[2]
+	mi := &file_topology_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -216,7 +456,7 @@ func (x *Path) String() string {
 func (*Path) ProtoMessage() {}
 
 func (x *Path) ProtoReflect() protoreflect.Message {
-	mi := &file_topology_proto_msgTypes[2]
+	mi := &file_topology_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -229,7 +469,7 @@ func (x *Path) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Path.ProtoReflect.Descriptor instead.
 func (*Path) Descriptor() ([]byte, []int) {
-	return file_topology_proto_rawDescGZIP(), []int{2}
+	return file_topology_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Path) GetSource() string {
@@ -295,6 +535,41 @@ func (x *Path) GetHops() []*Hop {
 	return nil
 }
 
+func (x *Path) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Path) GetOneWay() *OneWay {
+	if x != nil {
+		return x.OneWay
+	}
+	return nil
+}
+
+func (x *Path) GetIntervalNs() int64 {
+	if x != nil {
+		return x.IntervalNs
+	}
+	return 0
+}
+
+func (x *Path) GetOtherPackets() uint64 {
+	if x != nil {
+		return x.OtherPackets
+	}
+	return 0
+}
+
+func (x *Path) GetOverflowed() uint64 {
+	if x != nil {
+		return x.Overflowed
+	}
+	return 0
+}
+
 // Hop of a path.
 type Hop struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -307,14 +582,30 @@ type Hop struct {
 	// Probes sent.
 	Sent uint32 `protobuf:"varint,4,opt,name=sent,proto3" json:"sent,omitempty"`
 	// Replies received.
-	Answers       uint32 `protobuf:"varint,5,opt,name=answers,proto3" json:"answers,omitempty"`
+	Answers uint32 `protobuf:"varint,5,opt,name=answers,proto3" json:"answers,omitempty"`
+	// Of kind ioam: one-way delay from the node before, or from the last one that wrote a time.
+	OneWay *OneWay `protobuf:"bytes,6,opt,name=one_way,json=oneWay,proto3" json:"one_way,omitempty"`
+	// Of kind ioam: routers on this hop that wrote nothing, as far as known.
+	Skipped uint32 `protobuf:"varint,7,opt,name=skipped,proto3" json:"skipped,omitempty"`
+	// Times inside the router at the end of the hop, in the order of the way, if its agent profiles
+	// it: in the interval of the path, or in the last one if the path is of kind traceroute.
+	Stages []*HopStage `protobuf:"bytes,8,rep,name=stages,proto3" json:"stages,omitempty"`
+	// Interface by which the packets of stages came in.
+	Input string `protobuf:"bytes,9,opt,name=input,proto3" json:"input,omitempty"`
+	// Interface by which they left.
+	Output string `protobuf:"bytes,10,opt,name=output,proto3" json:"output,omitempty"`
+	// End of the interval of stages.
+	StagesTime *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=stages_time,json=stagesTime,proto3" json:"stages_time,omitempty"`
+	// An agent profiles the router, but it is not known by which interfaces the path passes it, so
+	// there are no stages: no traceroute between the same addresses shows its neighbours.
+	StagesUnknown bool `protobuf:"varint,12,opt,name=stages_unknown,json=stagesUnknown,proto3" json:"stages_unknown,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Hop) Reset() {
 	*x = Hop{}
-	mi := &file_topology_proto_msgTypes[3]
+	mi := &file_topology_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -326,7 +617,7 @@ func (x *Hop) String() string {
 func (*Hop) ProtoMessage() {}
 
 func (x *Hop) ProtoReflect() protoreflect.Message {
-	mi := &file_topology_proto_msgTypes[3]
+	mi := &file_topology_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -339,7 +630,7 @@ func (x *Hop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hop.ProtoReflect.Descriptor instead.
 func (*Hop) Descriptor() ([]byte, []int) {
-	return file_topology_proto_rawDescGZIP(), []int{3}
+	return file_topology_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Hop) GetTtl() uint32 {
@@ -377,6 +668,55 @@ func (x *Hop) GetAnswers() uint32 {
 	return 0
 }
 
+func (x *Hop) GetOneWay() *OneWay {
+	if x != nil {
+		return x.OneWay
+	}
+	return nil
+}
+
+func (x *Hop) GetSkipped() uint32 {
+	if x != nil {
+		return x.Skipped
+	}
+	return 0
+}
+
+func (x *Hop) GetStages() []*HopStage {
+	if x != nil {
+		return x.Stages
+	}
+	return nil
+}
+
+func (x *Hop) GetInput() string {
+	if x != nil {
+		return x.Input
+	}
+	return ""
+}
+
+func (x *Hop) GetOutput() string {
+	if x != nil {
+		return x.Output
+	}
+	return ""
+}
+
+func (x *Hop) GetStagesTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StagesTime
+	}
+	return nil
+}
+
+func (x *Hop) GetStagesUnknown() bool {
+	if x != nil {
+		return x.StagesUnknown
+	}
+	return false
+}
+
 type GetTopologyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Only paths of this session.
@@ -387,7 +727,7 @@ type GetTopologyRequest struct {
 
 func (x *GetTopologyRequest) Reset() {
 	*x = GetTopologyRequest{}
-	mi := &file_topology_proto_msgTypes[4]
+	mi := &file_topology_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -399,7 +739,7 @@ func (x *GetTopologyRequest) String() string {
 func (*GetTopologyRequest) ProtoMessage() {}
 
 func (x *GetTopologyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_topology_proto_msgTypes[4]
+	mi := &file_topology_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -412,7 +752,7 @@ func (x *GetTopologyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTopologyRequest.ProtoReflect.Descriptor instead.
 func (*GetTopologyRequest) Descriptor() ([]byte, []int) {
-	return file_topology_proto_rawDescGZIP(), []int{4}
+	return file_topology_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *GetTopologyRequest) GetSession() string {
@@ -436,7 +776,7 @@ type GetTopologyResponse struct {
 
 func (x *GetTopologyResponse) Reset() {
 	*x = GetTopologyResponse{}
-	mi := &file_topology_proto_msgTypes[5]
+	mi := &file_topology_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -448,7 +788,7 @@ func (x *GetTopologyResponse) String() string {
 func (*GetTopologyResponse) ProtoMessage() {}
 
 func (x *GetTopologyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_topology_proto_msgTypes[5]
+	mi := &file_topology_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -461,7 +801,7 @@ func (x *GetTopologyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTopologyResponse.ProtoReflect.Descriptor instead.
 func (*GetTopologyResponse) Descriptor() ([]byte, []int) {
-	return file_topology_proto_rawDescGZIP(), []int{5}
+	return file_topology_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GetTopologyResponse) GetNodes() []*Node {
@@ -503,7 +843,7 @@ type GetPathChangeRequest struct {
 
 func (x *GetPathChangeRequest) Reset() {
 	*x = GetPathChangeRequest{}
-	mi := &file_topology_proto_msgTypes[6]
+	mi := &file_topology_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -515,7 +855,7 @@ func (x *GetPathChangeRequest) String() string {
 func (*GetPathChangeRequest) ProtoMessage() {}
 
 func (x *GetPathChangeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_topology_proto_msgTypes[6]
+	mi := &file_topology_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -528,7 +868,7 @@ func (x *GetPathChangeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPathChangeRequest.ProtoReflect.Descriptor instead.
 func (*GetPathChangeRequest) Descriptor() ([]byte, []int) {
-	return file_topology_proto_rawDescGZIP(), []int{6}
+	return file_topology_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *GetPathChangeRequest) GetSource() string {
@@ -582,7 +922,7 @@ type GetPathChangeResponse struct {
 
 func (x *GetPathChangeResponse) Reset() {
 	*x = GetPathChangeResponse{}
-	mi := &file_topology_proto_msgTypes[7]
+	mi := &file_topology_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -594,7 +934,7 @@ func (x *GetPathChangeResponse) String() string {
 func (*GetPathChangeResponse) ProtoMessage() {}
 
 func (x *GetPathChangeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_topology_proto_msgTypes[7]
+	mi := &file_topology_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -607,7 +947,7 @@ func (x *GetPathChangeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPathChangeResponse.ProtoReflect.Descriptor instead.
 func (*GetPathChangeResponse) Descriptor() ([]byte, []int) {
-	return file_topology_proto_rawDescGZIP(), []int{7}
+	return file_topology_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *GetPathChangeResponse) GetBefore() *Path {
@@ -660,7 +1000,7 @@ type GetRouterDelaysRequest struct {
 
 func (x *GetRouterDelaysRequest) Reset() {
 	*x = GetRouterDelaysRequest{}
-	mi := &file_topology_proto_msgTypes[8]
+	mi := &file_topology_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -672,7 +1012,7 @@ func (x *GetRouterDelaysRequest) String() string {
 func (*GetRouterDelaysRequest) ProtoMessage() {}
 
 func (x *GetRouterDelaysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_topology_proto_msgTypes[8]
+	mi := &file_topology_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -685,7 +1025,7 @@ func (x *GetRouterDelaysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRouterDelaysRequest.ProtoReflect.Descriptor instead.
 func (*GetRouterDelaysRequest) Descriptor() ([]byte, []int) {
-	return file_topology_proto_rawDescGZIP(), []int{8}
+	return file_topology_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *GetRouterDelaysRequest) GetAgent() string {
@@ -759,7 +1099,7 @@ type GetRouterDelaysResponse struct {
 
 func (x *GetRouterDelaysResponse) Reset() {
 	*x = GetRouterDelaysResponse{}
-	mi := &file_topology_proto_msgTypes[9]
+	mi := &file_topology_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -771,7 +1111,7 @@ func (x *GetRouterDelaysResponse) String() string {
 func (*GetRouterDelaysResponse) ProtoMessage() {}
 
 func (x *GetRouterDelaysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_topology_proto_msgTypes[9]
+	mi := &file_topology_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -784,7 +1124,7 @@ func (x *GetRouterDelaysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRouterDelaysResponse.ProtoReflect.Descriptor instead.
 func (*GetRouterDelaysResponse) Descriptor() ([]byte, []int) {
-	return file_topology_proto_rawDescGZIP(), []int{9}
+	return file_topology_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *GetRouterDelaysResponse) GetSession() string {
@@ -851,7 +1191,7 @@ type StageWindow struct {
 
 func (x *StageWindow) Reset() {
 	*x = StageWindow{}
-	mi := &file_topology_proto_msgTypes[10]
+	mi := &file_topology_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -863,7 +1203,7 @@ func (x *StageWindow) String() string {
 func (*StageWindow) ProtoMessage() {}
 
 func (x *StageWindow) ProtoReflect() protoreflect.Message {
-	mi := &file_topology_proto_msgTypes[10]
+	mi := &file_topology_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -876,7 +1216,7 @@ func (x *StageWindow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageWindow.ProtoReflect.Descriptor instead.
 func (*StageWindow) Descriptor() ([]byte, []int) {
-	return file_topology_proto_rawDescGZIP(), []int{10}
+	return file_topology_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *StageWindow) GetStage() string {
@@ -919,7 +1259,7 @@ type QueueWindow struct {
 
 func (x *QueueWindow) Reset() {
 	*x = QueueWindow{}
-	mi := &file_topology_proto_msgTypes[11]
+	mi := &file_topology_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -931,7 +1271,7 @@ func (x *QueueWindow) String() string {
 func (*QueueWindow) ProtoMessage() {}
 
 func (x *QueueWindow) ProtoReflect() protoreflect.Message {
-	mi := &file_topology_proto_msgTypes[11]
+	mi := &file_topology_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -944,7 +1284,7 @@ func (x *QueueWindow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueWindow.ProtoReflect.Descriptor instead.
 func (*QueueWindow) Descriptor() ([]byte, []int) {
-	return file_topology_proto_rawDescGZIP(), []int{11}
+	return file_topology_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *QueueWindow) GetInterface() string {
@@ -999,7 +1339,7 @@ type QueueSizes struct {
 
 func (x *QueueSizes) Reset() {
 	*x = QueueSizes{}
-	mi := &file_topology_proto_msgTypes[12]
+	mi := &file_topology_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1011,7 +1351,7 @@ func (x *QueueSizes) String() string {
 func (*QueueSizes) ProtoMessage() {}
 
 func (x *QueueSizes) ProtoReflect() protoreflect.Message {
-	mi := &file_topology_proto_msgTypes[12]
+	mi := &file_topology_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1024,7 +1364,7 @@ func (x *QueueSizes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueSizes.ProtoReflect.Descriptor instead.
 func (*QueueSizes) Descriptor() ([]byte, []int) {
-	return file_topology_proto_rawDescGZIP(), []int{12}
+	return file_topology_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *QueueSizes) GetInterface() string {
@@ -1068,7 +1408,7 @@ type PacketCount struct {
 
 func (x *PacketCount) Reset() {
 	*x = PacketCount{}
-	mi := &file_topology_proto_msgTypes[13]
+	mi := &file_topology_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1080,7 +1420,7 @@ func (x *PacketCount) String() string {
 func (*PacketCount) ProtoMessage() {}
 
 func (x *PacketCount) ProtoReflect() protoreflect.Message {
-	mi := &file_topology_proto_msgTypes[13]
+	mi := &file_topology_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1093,7 +1433,7 @@ func (x *PacketCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PacketCount.ProtoReflect.Descriptor instead.
 func (*PacketCount) Descriptor() ([]byte, []int) {
-	return file_topology_proto_rawDescGZIP(), []int{13}
+	return file_topology_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *PacketCount) GetPackets() uint32 {
@@ -1129,7 +1469,7 @@ type CoffeeBreak struct {
 
 func (x *CoffeeBreak) Reset() {
 	*x = CoffeeBreak{}
-	mi := &file_topology_proto_msgTypes[14]
+	mi := &file_topology_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1141,7 +1481,7 @@ func (x *CoffeeBreak) String() string {
 func (*CoffeeBreak) ProtoMessage() {}
 
 func (x *CoffeeBreak) ProtoReflect() protoreflect.Message {
-	mi := &file_topology_proto_msgTypes[14]
+	mi := &file_topology_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1154,7 +1494,7 @@ func (x *CoffeeBreak) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoffeeBreak.ProtoReflect.Descriptor instead.
 func (*CoffeeBreak) Descriptor() ([]byte, []int) {
-	return file_topology_proto_rawDescGZIP(), []int{14}
+	return file_topology_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *CoffeeBreak) GetTime() *timestamppb.Timestamp {
@@ -1208,7 +1548,7 @@ type TraceRequest struct {
 
 func (x *TraceRequest) Reset() {
 	*x = TraceRequest{}
-	mi := &file_topology_proto_msgTypes[15]
+	mi := &file_topology_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1220,7 +1560,7 @@ func (x *TraceRequest) String() string {
 func (*TraceRequest) ProtoMessage() {}
 
 func (x *TraceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_topology_proto_msgTypes[15]
+	mi := &file_topology_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1233,7 +1573,7 @@ func (x *TraceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceRequest.ProtoReflect.Descriptor instead.
 func (*TraceRequest) Descriptor() ([]byte, []int) {
-	return file_topology_proto_rawDescGZIP(), []int{15}
+	return file_topology_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *TraceRequest) GetSource() string {
@@ -1274,7 +1614,7 @@ type TraceResponse struct {
 
 func (x *TraceResponse) Reset() {
 	*x = TraceResponse{}
-	mi := &file_topology_proto_msgTypes[16]
+	mi := &file_topology_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1286,7 +1626,7 @@ func (x *TraceResponse) String() string {
 func (*TraceResponse) ProtoMessage() {}
 
 func (x *TraceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_topology_proto_msgTypes[16]
+	mi := &file_topology_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1299,7 +1639,7 @@ func (x *TraceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceResponse.ProtoReflect.Descriptor instead.
 func (*TraceResponse) Descriptor() ([]byte, []int) {
-	return file_topology_proto_rawDescGZIP(), []int{16}
+	return file_topology_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *TraceResponse) GetPaths() []*Path {
@@ -1315,18 +1655,39 @@ const file_topology_proto_rawDesc = "" +
 	"\n" +
 	"\x0etopology.proto\x12\n" +
 	"pillion.v1\x1a\n" +
-	"flow.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"^\n" +
+	"flow.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"r\n" +
 	"\x04Node\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05agent\x18\x03 \x01(\tR\x05agent\x12\x1c\n" +
-	"\taddresses\x18\x04 \x03(\tR\taddresses\"\x8d\x01\n" +
+	"\taddresses\x18\x04 \x03(\tR\taddresses\x12\x12\n" +
+	"\x04ioam\x18\x05 \x01(\tR\x04ioam\"\xf8\x01\n" +
 	"\x04Edge\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\tR\x04from\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\x12\x15\n" +
 	"\x06rtt_ns\x18\x03 \x01(\x03R\x05rttNs\x12.\n" +
 	"\x04seen\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04seen\x12\x1a\n" +
-	"\bmeasured\x18\x05 \x01(\bR\bmeasured\"\xb1\x02\n" +
+	"\bmeasured\x18\x05 \x01(\bR\bmeasured\x12+\n" +
+	"\aone_way\x18\x06 \x01(\v2\x12.pillion.v1.OneWayR\x06oneWay\x12<\n" +
+	"\fone_way_seen\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"oneWaySeen\"\x85\x02\n" +
+	"\x06OneWay\x12\x18\n" +
+	"\apackets\x18\x01 \x01(\x04R\apackets\x12\x15\n" +
+	"\x06min_ns\x18\x02 \x01(\x03R\x05minNs\x12\x17\n" +
+	"\amean_ns\x18\x03 \x01(\x03R\x06meanNs\x12\x15\n" +
+	"\x06p50_ns\x18\x04 \x01(\x03R\x05p50Ns\x12\x15\n" +
+	"\x06p99_ns\x18\x05 \x01(\x03R\x05p99Ns\x12\x15\n" +
+	"\x06max_ns\x18\x06 \x01(\x03R\x05maxNs\x12%\n" +
+	"\x0euncertainty_ns\x18\a \x01(\x03R\runcertaintyNs\x12$\n" +
+	"\x0eclock_error_ns\x18\b \x01(\x03R\fclockErrorNs\x12\x1f\n" +
+	"\vclock_known\x18\t \x01(\bR\n" +
+	"clockKnown\"\x81\x01\n" +
+	"\bHopStage\x12\x14\n" +
+	"\x05stage\x18\x01 \x01(\tR\x05stage\x12\x18\n" +
+	"\apackets\x18\x02 \x01(\x04R\apackets\x12\x17\n" +
+	"\amean_ns\x18\x03 \x01(\x03R\x06meanNs\x12\x15\n" +
+	"\x06p50_ns\x18\x04 \x01(\x03R\x05p50Ns\x12\x15\n" +
+	"\x06p99_ns\x18\x05 \x01(\x03R\x05p99Ns\"\xd8\x03\n" +
 	"\x04Path\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12 \n" +
 	"\vdestination\x18\x02 \x01(\tR\vdestination\x12\x18\n" +
@@ -1336,13 +1697,31 @@ const file_topology_proto_rawDesc = "" +
 	"\areached\x18\x06 \x01(\bR\areached\x12.\n" +
 	"\x04time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x124\n" +
 	"\achanged\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\achanged\x12#\n" +
-	"\x04hops\x18\t \x03(\v2\x0f.pillion.v1.HopR\x04hops\"v\n" +
+	"\x04hops\x18\t \x03(\v2\x0f.pillion.v1.HopR\x04hops\x12\x12\n" +
+	"\x04kind\x18\n" +
+	" \x01(\tR\x04kind\x12+\n" +
+	"\aone_way\x18\v \x01(\v2\x12.pillion.v1.OneWayR\x06oneWay\x12\x1f\n" +
+	"\vinterval_ns\x18\f \x01(\x03R\n" +
+	"intervalNs\x12#\n" +
+	"\rother_packets\x18\r \x01(\x04R\fotherPackets\x12\x1e\n" +
+	"\n" +
+	"overflowed\x18\x0e \x01(\x04R\n" +
+	"overflowed\"\xfd\x02\n" +
 	"\x03Hop\x12\x10\n" +
 	"\x03ttl\x18\x01 \x01(\rR\x03ttl\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x15\n" +
 	"\x06rtt_ns\x18\x03 \x01(\x03R\x05rttNs\x12\x12\n" +
 	"\x04sent\x18\x04 \x01(\rR\x04sent\x12\x18\n" +
-	"\aanswers\x18\x05 \x01(\rR\aanswers\".\n" +
+	"\aanswers\x18\x05 \x01(\rR\aanswers\x12+\n" +
+	"\aone_way\x18\x06 \x01(\v2\x12.pillion.v1.OneWayR\x06oneWay\x12\x18\n" +
+	"\askipped\x18\a \x01(\rR\askipped\x12,\n" +
+	"\x06stages\x18\b \x03(\v2\x14.pillion.v1.HopStageR\x06stages\x12\x14\n" +
+	"\x05input\x18\t \x01(\tR\x05input\x12\x16\n" +
+	"\x06output\x18\n" +
+	" \x01(\tR\x06output\x12;\n" +
+	"\vstages_time\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"stagesTime\x12%\n" +
+	"\x0estages_unknown\x18\f \x01(\bR\rstagesUnknown\".\n" +
 	"\x12GetTopologyRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\"\x8d\x01\n" +
 	"\x13GetTopologyResponse\x12&\n" +
@@ -1427,63 +1806,71 @@ func file_topology_proto_rawDescGZIP() []byte {
 	return file_topology_proto_rawDescData
 }
 
-var file_topology_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_topology_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_topology_proto_goTypes = []any{
 	(*Node)(nil),                    // 0: pillion.v1.Node
 	(*Edge)(nil),                    // 1: pillion.v1.Edge
-	(*Path)(nil),                    // 2: pillion.v1.Path
-	(*Hop)(nil),                     // 3: pillion.v1.Hop
-	(*GetTopologyRequest)(nil),      // 4: pillion.v1.GetTopologyRequest
-	(*GetTopologyResponse)(nil),     // 5: pillion.v1.GetTopologyResponse
-	(*GetPathChangeRequest)(nil),    // 6: pillion.v1.GetPathChangeRequest
-	(*GetPathChangeResponse)(nil),   // 7: pillion.v1.GetPathChangeResponse
-	(*GetRouterDelaysRequest)(nil),  // 8: pillion.v1.GetRouterDelaysRequest
-	(*GetRouterDelaysResponse)(nil), // 9: pillion.v1.GetRouterDelaysResponse
-	(*StageWindow)(nil),             // 10: pillion.v1.StageWindow
-	(*QueueWindow)(nil),             // 11: pillion.v1.QueueWindow
-	(*QueueSizes)(nil),              // 12: pillion.v1.QueueSizes
-	(*PacketCount)(nil),             // 13: pillion.v1.PacketCount
-	(*CoffeeBreak)(nil),             // 14: pillion.v1.CoffeeBreak
-	(*TraceRequest)(nil),            // 15: pillion.v1.TraceRequest
-	(*TraceResponse)(nil),           // 16: pillion.v1.TraceResponse
-	(*timestamppb.Timestamp)(nil),   // 17: google.protobuf.Timestamp
-	(*Distribution)(nil),            // 18: pillion.v1.Distribution
+	(*OneWay)(nil),                  // 2: pillion.v1.OneWay
+	(*HopStage)(nil),                // 3: pillion.v1.HopStage
+	(*Path)(nil),                    // 4: pillion.v1.Path
+	(*Hop)(nil),                     // 5: pillion.v1.Hop
+	(*GetTopologyRequest)(nil),      // 6: pillion.v1.GetTopologyRequest
+	(*GetTopologyResponse)(nil),     // 7: pillion.v1.GetTopologyResponse
+	(*GetPathChangeRequest)(nil),    // 8: pillion.v1.GetPathChangeRequest
+	(*GetPathChangeResponse)(nil),   // 9: pillion.v1.GetPathChangeResponse
+	(*GetRouterDelaysRequest)(nil),  // 10: pillion.v1.GetRouterDelaysRequest
+	(*GetRouterDelaysResponse)(nil), // 11: pillion.v1.GetRouterDelaysResponse
+	(*StageWindow)(nil),             // 12: pillion.v1.StageWindow
+	(*QueueWindow)(nil),             // 13: pillion.v1.QueueWindow
+	(*QueueSizes)(nil),              // 14: pillion.v1.QueueSizes
+	(*PacketCount)(nil),             // 15: pillion.v1.PacketCount
+	(*CoffeeBreak)(nil),             // 16: pillion.v1.CoffeeBreak
+	(*TraceRequest)(nil),            // 17: pillion.v1.TraceRequest
+	(*TraceResponse)(nil),           // 18: pillion.v1.TraceResponse
+	(*timestamppb.Timestamp)(nil),   // 19: google.protobuf.Timestamp
+	(*Distribution)(nil),            // 20: pillion.v1.Distribution
 }
 var file_topology_proto_depIdxs = []int32{
-	17, // 0: pillion.v1.Edge.seen:type_name -> google.protobuf.Timestamp
-	17, // 1: pillion.v1.Path.time:type_name -> google.protobuf.Timestamp
-	17, // 2: pillion.v1.Path.changed:type_name -> google.protobuf.Timestamp
-	3,  // 3: pillion.v1.Path.hops:type_name -> pillion.v1.Hop
-	0,  // 4: pillion.v1.GetTopologyResponse.nodes:type_name -> pillion.v1.Node
-	1,  // 5: pillion.v1.GetTopologyResponse.edges:type_name -> pillion.v1.Edge
-	2,  // 6: pillion.v1.GetTopologyResponse.paths:type_name -> pillion.v1.Path
-	17, // 7: pillion.v1.GetPathChangeRequest.until:type_name -> google.protobuf.Timestamp
-	2,  // 8: pillion.v1.GetPathChangeResponse.before:type_name -> pillion.v1.Path
-	2,  // 9: pillion.v1.GetPathChangeResponse.after:type_name -> pillion.v1.Path
-	17, // 10: pillion.v1.GetRouterDelaysRequest.from:type_name -> google.protobuf.Timestamp
-	17, // 11: pillion.v1.GetRouterDelaysRequest.to:type_name -> google.protobuf.Timestamp
-	10, // 12: pillion.v1.GetRouterDelaysResponse.stages:type_name -> pillion.v1.StageWindow
-	11, // 13: pillion.v1.GetRouterDelaysResponse.queues:type_name -> pillion.v1.QueueWindow
-	14, // 14: pillion.v1.GetRouterDelaysResponse.breaks:type_name -> pillion.v1.CoffeeBreak
-	12, // 15: pillion.v1.GetRouterDelaysResponse.sizes:type_name -> pillion.v1.QueueSizes
-	18, // 16: pillion.v1.StageWindow.delay:type_name -> pillion.v1.Distribution
-	13, // 17: pillion.v1.QueueSizes.sizes:type_name -> pillion.v1.PacketCount
-	13, // 18: pillion.v1.QueueSizes.arrivals:type_name -> pillion.v1.PacketCount
-	17, // 19: pillion.v1.CoffeeBreak.time:type_name -> google.protobuf.Timestamp
-	2,  // 20: pillion.v1.TraceResponse.paths:type_name -> pillion.v1.Path
-	4,  // 21: pillion.v1.TopologyService.GetTopology:input_type -> pillion.v1.GetTopologyRequest
-	6,  // 22: pillion.v1.TopologyService.GetPathChange:input_type -> pillion.v1.GetPathChangeRequest
-	8,  // 23: pillion.v1.TopologyService.GetRouterDelays:input_type -> pillion.v1.GetRouterDelaysRequest
-	15, // 24: pillion.v1.TopologyService.Trace:input_type -> pillion.v1.TraceRequest
-	5,  // 25: pillion.v1.TopologyService.GetTopology:output_type -> pillion.v1.GetTopologyResponse
-	7,  // 26: pillion.v1.TopologyService.GetPathChange:output_type -> pillion.v1.GetPathChangeResponse
-	9,  // 27: pillion.v1.TopologyService.GetRouterDelays:output_type -> pillion.v1.GetRouterDelaysResponse
-	16, // 28: pillion.v1.TopologyService.Trace:output_type -> pillion.v1.TraceResponse
-	25, // [25:29] is the sub-list for method output_type
-	21, // [21:25] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	19, // 0: pillion.v1.Edge.seen:type_name -> google.protobuf.Timestamp
+	2,  // 1: pillion.v1.Edge.one_way:type_name -> pillion.v1.OneWay
+	19, // 2: pillion.v1.Edge.one_way_seen:type_name -> google.protobuf.Timestamp
+	19, // 3: pillion.v1.Path.time:type_name -> google.protobuf.Timestamp
+	19, // 4: pillion.v1.Path.changed:type_name -> google.protobuf.Timestamp
+	5,  // 5: pillion.v1.Path.hops:type_name -> pillion.v1.Hop
+	2,  // 6: pillion.v1.Path.one_way:type_name -> pillion.v1.OneWay
+	2,  // 7: pillion.v1.Hop.one_way:type_name -> pillion.v1.OneWay
+	3,  // 8: pillion.v1.Hop.stages:type_name -> pillion.v1.HopStage
+	19, // 9: pillion.v1.Hop.stages_time:type_name -> google.protobuf.Timestamp
+	0,  // 10: pillion.v1.GetTopologyResponse.nodes:type_name -> pillion.v1.Node
+	1,  // 11: pillion.v1.GetTopologyResponse.edges:type_name -> pillion.v1.Edge
+	4,  // 12: pillion.v1.GetTopologyResponse.paths:type_name -> pillion.v1.Path
+	19, // 13: pillion.v1.GetPathChangeRequest.until:type_name -> google.protobuf.Timestamp
+	4,  // 14: pillion.v1.GetPathChangeResponse.before:type_name -> pillion.v1.Path
+	4,  // 15: pillion.v1.GetPathChangeResponse.after:type_name -> pillion.v1.Path
+	19, // 16: pillion.v1.GetRouterDelaysRequest.from:type_name -> google.protobuf.Timestamp
+	19, // 17: pillion.v1.GetRouterDelaysRequest.to:type_name -> google.protobuf.Timestamp
+	12, // 18: pillion.v1.GetRouterDelaysResponse.stages:type_name -> pillion.v1.StageWindow
+	13, // 19: pillion.v1.GetRouterDelaysResponse.queues:type_name -> pillion.v1.QueueWindow
+	16, // 20: pillion.v1.GetRouterDelaysResponse.breaks:type_name -> pillion.v1.CoffeeBreak
+	14, // 21: pillion.v1.GetRouterDelaysResponse.sizes:type_name -> pillion.v1.QueueSizes
+	20, // 22: pillion.v1.StageWindow.delay:type_name -> pillion.v1.Distribution
+	15, // 23: pillion.v1.QueueSizes.sizes:type_name -> pillion.v1.PacketCount
+	15, // 24: pillion.v1.QueueSizes.arrivals:type_name -> pillion.v1.PacketCount
+	19, // 25: pillion.v1.CoffeeBreak.time:type_name -> google.protobuf.Timestamp
+	4,  // 26: pillion.v1.TraceResponse.paths:type_name -> pillion.v1.Path
+	6,  // 27: pillion.v1.TopologyService.GetTopology:input_type -> pillion.v1.GetTopologyRequest
+	8,  // 28: pillion.v1.TopologyService.GetPathChange:input_type -> pillion.v1.GetPathChangeRequest
+	10, // 29: pillion.v1.TopologyService.GetRouterDelays:input_type -> pillion.v1.GetRouterDelaysRequest
+	17, // 30: pillion.v1.TopologyService.Trace:input_type -> pillion.v1.TraceRequest
+	7,  // 31: pillion.v1.TopologyService.GetTopology:output_type -> pillion.v1.GetTopologyResponse
+	9,  // 32: pillion.v1.TopologyService.GetPathChange:output_type -> pillion.v1.GetPathChangeResponse
+	11, // 33: pillion.v1.TopologyService.GetRouterDelays:output_type -> pillion.v1.GetRouterDelaysResponse
+	18, // 34: pillion.v1.TopologyService.Trace:output_type -> pillion.v1.TraceResponse
+	31, // [31:35] is the sub-list for method output_type
+	27, // [27:31] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_topology_proto_init() }
@@ -1498,7 +1885,7 @@ func file_topology_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_topology_proto_rawDesc), len(file_topology_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   17,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

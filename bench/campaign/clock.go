@@ -184,10 +184,8 @@ func vdso(pid int) (begin, end int64, err error) {
 		}
 		return begin, end, err
 	}
-	if len(maps) == 0 { // it has just ended, or is being replaced
-		return 0, 0, fmt.Errorf("read its memory map: %w", os.ErrNotExist)
-	}
-	return 0, 0, errors.New("the process has no vDSO")
+	// It has just ended, or executes a new program whose image is not whole yet.
+	return 0, 0, fmt.Errorf("no vDSO in the memory map of the process: %w", os.ErrNotExist)
 }
 
 // step sets how far the clock is ahead of the machine's, in whole seconds.

@@ -23,6 +23,9 @@ const (
 	stripNever = 2  // STRIP_NEVER: a test run has no route
 )
 
+// ethertypes are by the version of IP.
+var ethertypes = map[int][]byte{4: {8, 0}, 6: {0x86, 0xdd}}
+
 // destination is the destination's object of one revision, not attached.
 type destination struct {
 	*ebpf.Collection
@@ -132,8 +135,7 @@ func (p destinationPath) measure(revision string, frames int) (float64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("mark datagram: %w", err)
 	}
-	ethertype := map[int][]byte{4: {8, 0}, 6: {0x86, 0xdd}}[p.above]
-	frame := slices.Concat(make([]byte, linkLength-2), ethertype, marked)
+	frame := slices.Concat(make([]byte, linkLength-2), ethertypes[p.above], marked)
 	flow, err := advance.Open(advance.Flow{Frame: frame, StampEvery: p.stampEvery, Spread: uint32(p.spread)})
 	if err != nil {
 		return 0, err

@@ -5,7 +5,8 @@
 // The destination's programs get frames from BPF_PROG_TEST_RUN, one call per frame: a
 // separate sequence number and delay for each, as from a network. What they cost above an
 // empty program is measured without calls in between, on packets in UDP options; what the
-// source costs likewise, above a program that only makes room for the option. The router's
+// source costs likewise, above a program that only makes room for the option, and for packets that come in, above an
+// empty one. The router's
 // hooks see the packets of bench/router, which is built from the revision.
 package main
 
@@ -26,6 +27,9 @@ import (
 func paths() map[string]func(revision string, frames int) (float64, error) {
 	all := map[string]func(string, int) (float64, error){"router": measureRouter}
 	for name, path := range sourcePaths() {
+		all[name] = path.measure
+	}
+	for name, path := range returnPaths() {
 		all[name] = path.measure
 	}
 	for name, path := range destinationPaths() {

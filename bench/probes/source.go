@@ -40,21 +40,21 @@ func sourcePaths() map[string]sourcePath {
 // measure returns the time of a packet in source_tc above that in a program that only makes
 // it longer, ns.
 func (p sourcePath) measure(revision string, frames int) (float64, error) {
-	if err := rlimit.RemoveMemlock(); err != nil {
-		return 0, err
-	}
-	loaded, err := loadSource(revision, p.stampEvery)
+	loaded, err := loadSource(revision, wire.UDPOption, p.stampEvery)
 	if err != nil {
 		return 0, fmt.Errorf("load source: %w", err)
 	}
 	defer loaded.Close()
-	ethertype := map[int][]byte{4: {8, 0}, 6: {0x86, 0xdd}}[p.version]
-	frame := slices.Concat(make([]byte, linkLength-2), ethertype, datagram(p.version))
+	frame := slices.Concat(make([]byte, linkLength-2), ethertypes[p.version], datagram(p.version))
 	took, err := above(loaded.Programs["source_tc"], advance.Flow{Frame: frame, Cold: p.cold}, frames)
 	return float64(took.Nanoseconds()), err
 }
 
-func loadSource(revision string, stampEvery uint32) (*ebpf.Collection, error) {
+// loadSource loads programs of a source that marks every packet.
+func loadSource(revision string, encoding wire.Encoding, stampEvery uint32) (*ebpf.Collection, error) {
+	if err := rlimit.RemoveMemlock(); err != nil {
+		return nil, err
+	}
 	text, err := object(revision, "probe/source/source_bpfel.o")
 	if err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func loadSource(revision string, stampEvery uint32) (*ebpf.Collection, error) {
 		return nil, err
 	}
 	for name, value := range map[string]any{
-		"link_length": uint32(linkLength), "encodings_used": uint32(1) << wire.UDPOption, "stamp_every": stampEvery,
+		"link_length": uint32(linkLength), "encodings_used": uint32(1) << encoding, "stamp_every": stampEvery,
 		"every_packet": uint32(1), "path_mtu": uint32(1500), "lease_until": ^uint64(0), "tai_offset_ns": uint64(state.TAIOffset),
 		"probe_mark": uint32(sender.ProbeMark),
 	} {
@@ -77,7 +77,7 @@ func loadSource(revision string, stampEvery uint32) (*ebpf.Collection, error) {
 		}
 	}
 	for name := range spec.Programs {
-		if name != "source_tc" {
+		if !slices.Contains([]string{"source_tc", "source_general", "source_return"}, name) { // the second is absent from older revisions
 			delete(spec.Programs, name)
 		}
 	}

@@ -54,7 +54,7 @@ type capacityCmd struct {
 	Count  int           `default:"50" placeholder:"N" help:"Packets per train (${default})."`
 	Size   int           `default:"1514" placeholder:"BYTES" help:"Length of the frames without frame check sequence (${default})."`
 	Every  time.Duration `default:"10ms" placeholder:"TIME" help:"Minimum mean interval between pairs (${default})."`
-	Seed   uint64        `default:"1" help:"Seed of the random times between pairs and trains."`
+	Seed   uint64        `default:"1" help:"Seed of the random times between pairs and trains (${default})."`
 }
 
 // Run estimates the capacity.
@@ -78,7 +78,7 @@ type availableCmd struct {
 	Chirps     int           `default:"60" placeholder:"N" help:"Chirps (${default})."`
 	Resolution float64       `default:"0.05" placeholder:"SHARE" help:"Width of the range at which the search ends, as a share of the highest rate (${default})."`
 	Every      time.Duration `default:"20ms" placeholder:"TIME" help:"Minimum mean interval between streams or chirps (${default})."`
-	Seed       uint64        `default:"1" help:"Seed of the random times between streams."`
+	Seed       uint64        `default:"1" help:"Seed of the random times between streams (${default})."`
 }
 
 // Run estimates the available bandwidth.
@@ -112,7 +112,7 @@ type hopsCmd struct {
 	Sizes   int           `default:"10" placeholder:"N" help:"Different sizes of packets (${default})."`
 	Repeats int           `default:"20" placeholder:"N" help:"Packets of each size (${default})."`
 	Every   time.Duration `default:"20ms" placeholder:"TIME" help:"Mean time between packets; routers limit the rate of their replies (${default})."`
-	Seed    uint64        `default:"1" help:"Seed of the order of sizes and of the times between packets."`
+	Seed    uint64        `default:"1" help:"Seed of the order of sizes and of the times between packets (${default})."`
 }
 
 // Run estimates the links of the path.

@@ -51,7 +51,7 @@ var hints = []struct {
 	{errNetns, "ip netns list and pillion-agent lab status list names; a path or a process ID also works"},
 	{router.ErrOptions, "see pillion-agent router --help for the values of an option"},
 	{fivetuple.ErrFilter, "the form is 'src=P dst=P proto=tcp sport=N dport=N', each part at most once"},
-	{source.ErrSampling, "for example --every 10, --random 10 or --min-gap 100us"},
+	{source.ErrSampling, "for example --every 10, --random 10, --hash 10 or --min-gap 100us"},
 	{destination.ErrRecords, "--record-bytes 4194304 is the default"},
 	{agent.ErrNotRunning, "start one: pillion-agent source --dev DEV"},
 	{lab.ErrNotRoot, "labs require root: use sudo"},

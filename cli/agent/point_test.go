@@ -2,7 +2,6 @@ package agent
 
 import (
 	"encoding/json"
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,8 +19,6 @@ import (
 
 // examplePage has the answers that this test got, for the page's test.
 const examplePage = "../../ui/data/testdata/example-point.json"
-
-var update = flag.Bool("update", false, "write the page's golden answers")
 
 // TestExamplePoint: a point that consists of a descriptor and a function is validated,
 // planned, assigned, measured, archived and described to the page.
@@ -104,7 +101,7 @@ func comparePage(t *testing.T, answers map[string]proto.Message) {
 		t.Fatal(err)
 	}
 	text = append(text, '\n')
-	if *update {
+	if *commandtest.Update {
 		if err := os.WriteFile(examplePage, text, 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -3,6 +3,7 @@ package agent
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"pillion.dev/agent/service"
 	"pillion.dev/cli/command"
+	"pillion.dev/internal/clock"
 	"pillion.dev/internal/quantity"
 )
 
@@ -29,12 +31,36 @@ type runCmd struct {
 	User      string            `placeholder:"USER" help:"User, by name or number, that the part which speaks to the network runs as; default: the owner of the directory, or pillion, or a number that nobody uses."`
 	NoSplit   bool              `help:"Run with all privileges in one process, for debugging. Not recommended: whoever takes over that process has them too."`
 	Debug     bool              `help:"Log debug messages."`
+	// For tests of several hosts on one kernel; with NoSplit.
+	TestClockFrom   int64         `hidden:"" help:"Time at which the clock of the probes begins to drift, ns since 1970."`
+	TestClockSkew   int64         `hidden:"" help:"Its drift, ns per second."`
+	TestClockStep   time.Duration `hidden:"" help:"A step of that clock."`
+	TestClockStepAt int64         `hidden:"" help:"Time of the step, ns since 1970."`
+	TestClockSilent bool          `hidden:"" help:"The step is in no row of the point clock."`
+}
+
+// inject gives the probes a clock of their own, if that is asked for.
+func (c *runCmd) inject() error {
+	if c.TestClockFrom == 0 {
+		return nil
+	}
+	if !c.NoSplit {
+		return errors.New("inject a clock: it is that of one process: use --no-split")
+	}
+	clock.Inject(clock.Injection{
+		From: time.Unix(0, c.TestClockFrom), SkewPPB: c.TestClockSkew,
+		Step: c.TestClockStep, StepAt: time.Unix(0, c.TestClockStepAt), Silent: c.TestClockSilent,
+	})
+	return nil
 }
 
 // Run serves a server until interrupted.
 func (c *runCmd) Run(ctx context.Context) error {
 	config, err := c.settings()
 	if err != nil {
+		return err
+	}
+	if err := c.inject(); err != nil {
 		return err
 	}
 	if c.NoSplit {

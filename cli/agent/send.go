@@ -57,7 +57,7 @@ type sendCmd struct {
 	DSCP      string   `group:"Headers:" name:"dscp" default:"0" placeholder:"N" help:"Differentiated services code point, 0 to 63."`
 	ECN       string   `group:"Headers:" name:"ecn" default:"0" placeholder:"N" help:"ECN field, 0 to 3."`
 	TTL       string   `group:"Headers:" name:"ttl" default:"64" placeholder:"N" help:"TTL or hop limit (${default})."`
-	FlowLabel string   `group:"Headers:" name:"flow-label" default:"0" placeholder:"N" help:"IPv6 flow label."`
+	FlowLabel string   `group:"Headers:" name:"flow-label" default:"0" placeholder:"N" help:"IPv6 flow label (${default})."`
 	VLAN      []string `group:"Headers:" name:"vlan" placeholder:"ID" help:"IEEE 802.1Q tag; repeat for several, the outermost first."`
 
 	Replies bool          `group:"Replies:" help:"Await a reply to each packet and report round-trip times: echo replies, SYN-ACK and RST of TCP, ICMP errors."`

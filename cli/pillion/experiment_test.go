@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"pillion.dev/cli/commandtest"
 )
 
 const experimentText = `experiment: demo
@@ -37,8 +39,8 @@ func TestExperiment(t *testing.T) {
 	p := newProgram(t, nil)
 	p.write("demo.yaml", experimentText, 0o644)
 	p.expect(0, "demo.yaml: valid; 3 cells and 2 runs of the null arm in a block, design ", "check", "demo.yaml")
-	compareGolden(t, "testdata/experiment-plan.golden", p.expect(0, "", "plan", "demo.yaml"))
-	compareGolden(t, "testdata/experiment-plan-json.golden", p.expect(0, "", "plan", "demo.yaml", "--blocks", "1", "-o", "json"))
+	commandtest.CompareGolden(t, "testdata/experiment-plan.golden", p.expect(0, "", "plan", "demo.yaml"))
+	commandtest.CompareGolden(t, "testdata/experiment-plan-json.golden", p.expect(0, "", "plan", "demo.yaml", "--blocks", "1", "-o", "json"))
 	p.expect(2, "hint: pillion experiment run begins it", "status", "demo.yaml")
 	p.expect(0, "finished: the half-width reached is", "run", "demo.yaml", "--lock", "lock")
 	p.expect(0, "", "status", "demo-results")

@@ -238,12 +238,19 @@ func (f *fake) GetTopology(context.Context, *pillionv1.GetTopologyRequest) (*pil
 	return &pillionv1.GetTopologyResponse{
 		Nodes: []*pillionv1.Node{
 			{Id: "a:north1", Kind: "agent", Agent: "north1"}, {Id: "r:1", Kind: "router", Addresses: []string{"10.0.0.254"}},
-			{Id: "u:1", Kind: "unknown"}, {Id: "a:south1", Kind: "agent", Agent: "south1"}, {Id: `odd"\`, Kind: "router"},
+			{Id: "u:1", Kind: "unknown"}, {Id: "ioam:0x000101", Kind: "router", Ioam: "0x000101"}, {Id: "a:south1", Kind: "agent", Agent: "south1"}, {Id: `odd"\`, Kind: "router"},
 		},
-		Edges: []*pillionv1.Edge{{From: "a:north1", To: "r:1", RttNs: 210_000}, {From: "r:1", To: "u:1", RttNs: -40}},
+		Edges: []*pillionv1.Edge{{From: "a:north1", To: "r:1", RttNs: 210_000}, {From: "r:1", To: "u:1", RttNs: -40},
+			{From: "a:north1", To: "ioam:0x000101", OneWay: &pillionv1.OneWay{Packets: 10, P50Ns: 1_200_000}}},
 		Paths: []*pillionv1.Path{
 			{Source: "north1", Destination: "south1", Address: "10.9.0.2", Protocol: "udp", Reached: true, Time: at(0), Nodes: []string{"a:north1", "r:1", "u:1", "a:south1"}, Hops: hops},
 			{Source: "north1", Destination: "west1", Address: "10.7.0.2", Protocol: "icmp", Time: at(0), Nodes: []string{"a:north1", "r:1"}, Hops: hops[:1]},
+			{Source: "north1", Destination: "south1", Address: "fd00::2", Protocol: "ioam", Kind: "ioam", Reached: true, Time: at(0),
+				Nodes: []string{"agent:north1", "ioam:0x000101", "agent:r2", "agent:south1"}, Hops: []*pillionv1.Hop{
+					{Ttl: 1, OneWay: &pillionv1.OneWay{Packets: 10, P50Ns: 1_200_000, UncertaintyNs: 1000}},
+					{Ttl: 2, Stages: []*pillionv1.HopStage{{Stage: "transit", P50Ns: 7000}}},
+					{Ttl: 3, OneWay: &pillionv1.OneWay{Packets: 10, P50Ns: 300_000, UncertaintyNs: 1000, ClockErrorNs: 50_000, ClockKnown: true}},
+				}, OneWay: &pillionv1.OneWay{Packets: 10, P50Ns: 1_500_000, UncertaintyNs: 1, ClockKnown: true}},
 		},
 	}, nil
 }
@@ -374,6 +381,14 @@ func (f *fake) ListFlows(_ context.Context, r *pillionv1.ListFlowsRequest) (*pil
 		{Src: "10.0.0.1", Dst: "10.9.0.2", Proto: "tcp", Sport: 40000, Dport: 443, Total: total, Last: at(time.Second)},
 		{Src: "2001:db8::1", Dst: "2001:db8::2", Proto: "udp", Dport: 53, Total: &pillionv1.Window{Delay: none, Ipdv: none, ClockErrorNs: nan}, Last: at(0)},
 	}}, nil
+}
+
+// PairClocks: the clock of south1 is 450 µs ahead at noon, and gains 10 µs each second.
+func (f *fake) PairClocks(context.Context, *pillionv1.PairClocksRequest) (*pillionv1.PairClocksResponse, error) {
+	return &pillionv1.PairClocksResponse{Clocks: []*pillionv1.PairClock{{
+		Source: "north1", Destination: "south1", Segment: at(-time.Minute), Since: at(-time.Minute), Until: at(0),
+		OffsetNs: 450_000, OffsetBoundNs: 60_000, SkewPpb: 10_000, SkewBoundPpb: 200, DriftNs: 5_000, Points: 118,
+	}}}, nil
 }
 
 // flowRows are two windows of two flows between one pair.

@@ -3,7 +3,6 @@ package pillion
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"net/http/httptest"
 	"os"
@@ -16,8 +15,6 @@ import (
 
 	"pillion.dev/cli/commandtest"
 )
-
-var update = flag.Bool("update", false, "write the golden files and docs/cli.md")
 
 // TestMain runs the program itself in a process that a test starts as such.
 func TestMain(m *testing.M) { commandtest.Main(m, Main) }
@@ -106,6 +103,9 @@ var goldens = []struct {
 	{name: "session-watch", line: "session watch web"},
 	{name: "session-watch-flow", line: "session watch web --by flow -o json --count 3"},
 	{name: "session-watch-csv", line: "session watch web -o csv --count 1"},
+	{name: "session-watch-corrected", line: "session watch web --clock corrected --count 1"},
+	{name: "session-watch-corrected-json", line: "session watch web --clock corrected --count 1 -o json"},
+	{name: "session-watch-corrected-csv", line: "session watch web --clock corrected --count 1 -o csv"},
 	{name: "session-watch-unknown", line: "session watch nothing"},
 	{name: "schedule", line: "schedule --from -1d --to +7d"},
 	{name: "flows", line: "flows --session web"},
@@ -159,24 +159,7 @@ func TestGolden(t *testing.T) {
 			got += fmt.Sprintf("--- exit %d\n", code)
 			got = port.ReplaceAllString(got, "SERVER")
 			got = strings.ReplaceAll(got, seen.UTC().Format(time.RFC3339Nano), "SEEN")
-			compareGolden(t, filepath.Join("testdata", test.name+".golden"), got)
+			commandtest.CompareGolden(t, filepath.Join("testdata", test.name+".golden"), got)
 		})
-	}
-}
-
-func compareGolden(t *testing.T, path, got string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatalf("%v (go test -update writes it)", err)
-	}
-	if got != string(want) {
-		t.Errorf("%s differs\n--- got\n%s--- want\n%s", path, got, want)
 	}
 }

@@ -23,7 +23,7 @@ type sessionCmd struct {
 	Resume sessionResumeCmd `cmd:"" help:"Resume a paused session."`
 	Stop   sessionStopCmd   `cmd:"" help:"Stop a session permanently."`
 	Delete sessionDeleteCmd `cmd:"" help:"Delete a session that has ended. Its rows are kept."`
-	Points sessionPointsCmd `cmd:"" help:"List the additional points that a session can measure."`
+	Points sessionPointsCmd `cmd:"" help:"List the additional points, and the modules of marks, that a session can measure."`
 }
 
 // sessionName is embedded in the commands on one session.
@@ -113,13 +113,7 @@ func specFacts(f *facts, s *pillionv1.SessionSpec) {
 		f.add("directions", "both")
 	}
 	f.add("modules", strings.Join(s.GetModules(), " "))
-	f.add("encoding", s.GetEncoding())
-	f.add("time stamps", stampText(s.GetStampEvery()))
-	if s.GetSparseMarks() {
-		f.add("sparse marks", "only packets with a time stamp are marked")
-	}
-	f.add("authentication", authenticationText(s.GetAuthentication()))
-	f.add("family", s.GetFamily())
+	settingFacts(f, s, func(group string) bool { return group == session.MarkGroup })
 	f.add("filters", strings.Join(s.GetFilters(), "; "))
 	f.add("sampling", samplingText(s.GetSampling()))
 	for agent, sampling := range sorted(s.GetSamplingFor()) {
@@ -131,7 +125,9 @@ func specFacts(f *facts, s *pillionv1.SessionSpec) {
 		f.add("records", "a row per packet")
 	}
 	f.add("interfaces", pairsText(s.GetDevice()))
-	f.add("lease", length(s.GetLease()).shown)
+	f.add("hosts behind", pairsText(s.GetTransit()))
+	f.add("waypoints", strings.Join(s.GetWaypoints(), " "))
+	settingFacts(f, s, func(group string) bool { return group != session.MarkGroup })
 	if trace := s.GetTrace(); trace != nil && trace.AsDuration() < 0 {
 		f.add("trace", "never")
 	} else if trace != nil {
@@ -146,26 +142,14 @@ func specFacts(f *facts, s *pillionv1.SessionSpec) {
 	f.add("cron", strings.TrimSpace(s.GetCron()+" "+s.GetTimeZone()))
 }
 
-// authenticationText describes the setting, not which pairs have tags: under auto, that depends
-// on the agents.
-func authenticationText(setting string) string {
-	switch setting {
-	case session.AutoAuthentication:
-		return "auto: on unless an agent does not support it"
-	case session.Authenticated:
-		return "on, required"
+// settingFacts lists the settings of some groups that have a value.
+func settingFacts(f *facts, s *pillionv1.SessionSpec, of func(group string) bool) {
+	spec, _ := api.SpecOf(s)
+	for _, one := range session.Settings() {
+		if one.Group != "" && of(one.Group) && one.Shown(&spec) {
+			f.add(one.Label, one.Text(spec.Value(one.Name)))
+		}
 	}
-	return setting
-}
-
-func stampText(every uint32) string {
-	switch every {
-	case 0:
-		return ""
-	case 1:
-		return "in every packet"
-	}
-	return fmt.Sprintf("one in %d packets of fast flows", every)
 }
 
 func samplingText(s *pillionv1.Sampling) string {
@@ -175,6 +159,12 @@ func samplingText(s *pillionv1.Sampling) string {
 	}
 	if s.GetRandom() > 1 {
 		words = append(words, fmt.Sprintf("one in %d at random", s.Random))
+	}
+	if s.GetHash() > 1 {
+		words = append(words, fmt.Sprintf("one in %d by content", s.Hash))
+		if s.HashSeed != "" {
+			words = append(words, fmt.Sprintf("seed %q", s.HashSeed))
+		}
 	}
 	if gap := s.GetMinGap(); gap != nil {
 		words = append(words, "at least "+quantity.FormatDuration(gap.AsDuration())+" apart")

@@ -3,6 +3,7 @@ package pillion
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"pillion.dev/api/pillionv1"
@@ -12,10 +13,11 @@ type sessionPointsCmd struct{}
 
 // Help has the example.
 func (sessionPointsCmd) Help() string {
-	return "A session measures a point with --point NAME[:OPTION=VALUE,...][@AGENT,...].\n\nExample:\n\n  pillion session points"
+	return "A session measures a point with --point NAME[:OPTION=VALUE,...][@AGENT,...]. Those that run on marks are\n" +
+		"modules, which it measures with --modules NAME,...\n\nExample:\n\n  pillion session points"
 }
 
-// Run lists the points and their options.
+// Run lists the points and their options, and the modules of marks.
 func (c *sessionPointsCmd) Run(ctx context.Context, a *app) error {
 	client, err := a.dial()
 	if err != nil {
@@ -33,5 +35,8 @@ func (c *sessionPointsCmd) Run(ctx context.Context, a *app) error {
 		}
 		t.add(text(p.Name), text(p.Placement), text(strings.Join(options, " ")), text(p.Doc))
 	}
-	return a.show(messageList(answer.Points), t, nil)
+	for _, m := range answer.Modules {
+		t.add(text(m.Name), text("marks"), text(""), text(m.Doc))
+	}
+	return a.show(messageList(slices.Concat(answer.Points, answer.Modules)), t, nil)
 }

@@ -26,7 +26,9 @@ type topologyShowCmd struct {
 
 // Help has the examples.
 func (topologyShowCmd) Help() string {
-	return "Hops that did not respond are shown as *.\n\n" +
+	return "Hops that did not respond are shown as *. Times of paths via UDP and ICMP are of round trips, by traceroute; those via IOAM " +
+		"are medians of one-way delays of packets of a session with hops ioam, of which routers wrote the times. Their uncertainty is that " +
+		"of the time stamps; the clocks of both ends of a hop come on top.\n\n" +
 		"Examples:\n\n  pillion topology --tree\n  pillion topology --dot --session web-delay"
 }
 
@@ -78,14 +80,28 @@ func (c *topologyTraceCmd) Run(ctx context.Context, a *app, client *api.Client) 
 
 // pathTable has a row for each hop.
 func pathTable(paths []*pillionv1.Path) *table {
-	t := newTable("source", "destination", "address", "protocol", "reached", "time", ">ttl", "hop", ">rtt_ns", ">sent", ">answers=REPLIES")
+	t := newTable("source", "destination", "address", "protocol", "reached", "time", ">ttl", "hop", ">rtt_ns", ">sent", ">answers=REPLIES",
+		"kind", ">one_way_p50_ns", ">uncertainty_ns", ">packets")
 	for _, p := range paths {
-		for _, h := range p.Hops {
+		for i, h := range p.Hops {
 			t.add(text(p.Source), text(p.Destination), text(p.Address), text(p.Protocol), text(fmt.Sprint(p.Reached)), when(p.Time),
-				number(h.Ttl), text(h.Address), number(h.RttNs), number(h.Sent), number(h.Answers))
+				number(h.Ttl), text(cmp.Or(h.Address, nodeOf(p, i))), number(h.RttNs), number(h.Sent), number(h.Answers),
+				text(p.Kind), number(h.OneWay.GetP50Ns()), number(h.OneWay.GetUncertaintyNs()), number(h.OneWay.GetPackets()))
 		}
 	}
 	return t
+}
+
+// inPackets is the kind of paths that routers wrote into packets.
+const inPackets = "ioam"
+
+// nodeOf names the node at the end of a hop of a path of that kind: an agent, or an identifier.
+func nodeOf(p *pillionv1.Path, hop int) string {
+	if p.Kind != inPackets || hop+1 >= len(p.Nodes) {
+		return ""
+	}
+	_, name, _ := strings.Cut(p.Nodes[hop+1], ":")
+	return name
 }
 
 func writePaths(w io.Writer, color bool, paths []*pillionv1.Path) error {
@@ -102,21 +118,60 @@ func writePaths(w io.Writer, color bool, paths []*pillionv1.Path) error {
 			head += ", first seen " + ago(p.Changed).shown
 		}
 		fmt.Fprintln(w, clean(head))
-		t := newTable(">hop", "address", ">rtt", ">answers=REPLIES")
-		for _, h := range p.Hops {
-			rtt, address := text(""), h.Address
-			if address == "" {
-				address = "*"
-			} else {
-				rtt = nanos(h.RttNs)
-			}
-			t.add(number(h.Ttl), text(address), rtt, text(fmt.Sprintf("%d/%d", h.Answers, h.Sent)))
+		hops := roundTrips(p)
+		if p.Kind == inPackets {
+			hops = oneWays(p)
 		}
-		if err := t.write(w, color); err != nil {
+		if err := hops.write(w, color); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// roundTrips are the hops of a traceroute.
+func roundTrips(p *pillionv1.Path) *table {
+	t := newTable(">hop", "address", ">rtt", ">answers=REPLIES")
+	for _, h := range p.Hops {
+		rtt, address := text(""), h.Address
+		if address == "" {
+			address = "*"
+		} else {
+			rtt = nanos(h.RttNs)
+		}
+		t.add(number(h.Ttl), text(address), rtt, text(fmt.Sprintf("%d/%d", h.Answers, h.Sent)))
+	}
+	return t
+}
+
+// oneWays are the hops of a path that routers wrote into packets, and the whole path.
+func oneWays(p *pillionv1.Path) *table {
+	t := newTable(">hop", "node", ">one_way=ONE-WAY", ">uncertainty", "clocks", ">packets", ">inside=IN ROUTER")
+	row := func(hop cell, node string, d *pillionv1.OneWay, inside cell) {
+		if d.GetPackets() == 0 {
+			t.add(hop, text(node), text(""), text(""), text(""), number(d.GetPackets()), inside)
+			return
+		}
+		clocks := "unknown"
+		switch {
+		case d.ClockKnown && d.ClockErrorNs == 0:
+			clocks = "same"
+		case d.ClockKnown:
+			clocks = "±" + quantity.FormatNanos(d.ClockErrorNs)
+		}
+		t.add(hop, text(node), nanos(d.P50Ns), cell{"±" + quantity.FormatNanos(d.UncertaintyNs), fmt.Sprint(d.UncertaintyNs)}, text(clocks), number(d.Packets), inside)
+	}
+	for i, h := range p.Hops {
+		inside := text("")
+		for _, s := range h.Stages {
+			if s.Stage == "transit" {
+				inside = nanos(s.P50Ns)
+			}
+		}
+		row(number(h.Ttl), nodeOf(p, i), h.OneWay, inside)
+	}
+	row(text("all"), "", p.OneWay, text(""))
+	return t
 }
 
 // branch is a node of a tree of paths from one source.
@@ -181,7 +236,7 @@ func nodeNames(nodes []*pillionv1.Node) map[string]string {
 		case "unknown":
 			names[n.Id] = "*"
 		default:
-			names[n.Id] = cmp.Or(n.Agent, strings.Join(n.Addresses, " "), n.Id)
+			names[n.Id] = cmp.Or(n.Agent, strings.Join(n.Addresses, " "), n.Ioam, n.Id)
 		}
 	}
 	return names
@@ -197,7 +252,11 @@ func writeDot(w io.Writer, g *pillionv1.GetTopologyResponse) error {
 		fmt.Fprintf(&b, "  %s [label=%s, shape=%s];\n", quoteDot(n.Id), quoteDot(label(names, n.Id)), cmp.Or(shapes[n.Kind], "ellipse"))
 	}
 	for _, e := range g.Edges {
-		fmt.Fprintf(&b, "  %s -> %s [label=%s];\n", quoteDot(e.From), quoteDot(e.To), quoteDot(quantity.FormatNanos(e.RttNs)))
+		label := quantity.FormatNanos(e.RttNs)
+		if e.OneWay != nil {
+			label = quantity.FormatNanos(e.OneWay.P50Ns) + " one-way"
+		}
+		fmt.Fprintf(&b, "  %s -> %s [label=%s];\n", quoteDot(e.From), quoteDot(e.To), quoteDot(label))
 	}
 	b.WriteString("}\n")
 	_, err := io.WriteString(w, b.String())

@@ -21,6 +21,7 @@ import (
 type sessionWatchCmd struct {
 	sessionName
 	By    string `default:"pair" enum:"pair,flow" placeholder:"NAME" help:"One line per pair of agents or per flow: pair, flow (${default})."`
+	Clock string `default:"measured" enum:"measured,corrected" placeholder:"NAME" help:"Delays as measured, or without the clock offset between the hosts that the server estimates: measured, corrected (${default})."`
 	Count int    `short:"n" placeholder:"N" help:"Exit after this many lines; default: when interrupted, or when the session has ended."`
 }
 
@@ -31,12 +32,14 @@ Otherwise each interval is printed as a line, or with -o json as an object.
 
 PKT/S and LOSS count marked packets. P50, P90 and P99 are percentiles of one-way delay, of the packets with a
 time stamp (delay_count in JSON); ± is the combined error bound of both clocks, and delays below it are not
-significant. IPDV is the 90th percentile of the delay variation between consecutive ones of these packets.
+significant. With --clock corrected they are percentiles of the delay minus the estimated offset of the
+clocks, and ± is the error bound of that; a delay without an estimate is shown as -. JSON has both. IPDV is the 90th percentile of the delay variation between consecutive ones of these packets.
 
 Examples:
 
   pillion session watch web-delay
-  pillion session watch web-delay --by flow -o json`
+  pillion session watch web-delay --by flow -o json
+  pillion session watch web-delay --clock corrected`
 }
 
 // watching is the state of session watch. Everything but follow and poll runs in one
@@ -57,6 +60,8 @@ type watching struct {
 	screen  *screen
 	closed  int
 	csv     *csv.Writer
+	// corrected is set if delays are shown without the clock offset.
+	corrected bool
 }
 
 // errEnough ends a command that has printed the requested number of rows.
@@ -66,6 +71,7 @@ var errEnough = errors.New("enough")
 type news struct {
 	rows    *pillionv1.TailResponse
 	session *pillionv1.Session
+	clocks  clockPairs
 	lost    error
 	fatal   error
 }
@@ -76,9 +82,14 @@ func (c *sessionWatchCmd) Run(ctx context.Context, a *app, client *api.Client) e
 	if err != nil {
 		return failed("watch session "+c.Name, err)
 	}
-	w := &watching{app: a, client: client, name: c.Name, count: c.Count, last: time.Now()}
+	w := &watching{app: a, client: client, name: c.Name, count: c.Count, last: time.Now(), corrected: c.Clock == "corrected"}
 	w.setSession(answer.GetSession())
 	w.lines = lines{byFlow: c.By == "flow", all: map[string]*line{}, closed: w.print}
+	if w.corrected {
+		if w.lines.clocks, err = askClocks(ctx, client); err != nil {
+			return failed("read clock offsets", err)
+		}
+	}
 	if a.format == "table" && isTerminal(a.out) {
 		w.screen = openScreen(os.Stdout)
 		w.lines.closed = w.countOnly
@@ -101,6 +112,9 @@ func (w *watching) run(ctx context.Context) error {
 	defer cancel()
 	group.Go(func() { w.follow(ctx, reached) })
 	group.Go(func() { w.poll(ctx, reached) })
+	if w.corrected {
+		group.Go(func() { w.followClocks(ctx, reached) })
+	}
 	tick := time.NewTicker(250 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -125,6 +139,8 @@ func (w *watching) update(n news) error {
 		return n.fatal
 	case n.lost != nil:
 		w.lost = n.lost
+	case n.clocks != nil:
+		w.lines.clocks = n.clocks
 	case n.session != nil:
 		w.setSession(n.session)
 	case n.rows != nil:

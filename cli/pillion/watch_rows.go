@@ -102,6 +102,16 @@ func flowName(f flows.Flow) string {
 type window struct {
 	end, interval int64
 	flows.Sum
+	// corrected is nil if delays are shown as measured.
+	corrected *correction
+}
+
+// shown are the delays to show, with the error bound of the clocks.
+func (w *window) shown() (delay *flows.Distribution, bound float64) {
+	if w.corrected != nil {
+		return &w.corrected.Distribution, w.corrected.bound
+	}
+	return &w.Delay, w.ClockError.Float()
 }
 
 // rate returns packets per second.
@@ -125,6 +135,8 @@ type lines struct {
 	byFlow bool
 	all    map[string]*line
 	newest int64 // end of the latest window of all
+	// clocks are the estimates to correct by; nil: delays are shown as measured.
+	clocks clockPairs
 	// closed receives each completed interval.
 	closed func(*line, *window) error
 }
@@ -150,8 +162,14 @@ func (l *lines) take(row *flows.Row) error {
 			return err
 		}
 		to.now = &window{end: end, interval: interval}
+		if l.clocks != nil {
+			to.now.corrected = &correction{bound: math.NaN()}
+		}
 	}
 	to.now.Merge(&row.Sum)
+	if to.now.corrected != nil {
+		to.now.corrected.add(row, l.clocks)
+	}
 	return nil
 }
 
@@ -162,7 +180,8 @@ func (l *lines) close(to *line, next, interval int64) error {
 	if w == nil {
 		return nil
 	}
-	to.history = append(to.history, w.Delay.Quantile(0.5))
+	delay, _ := w.shown()
+	to.history = append(to.history, delay.Quantile(0.5))
 	if interval > 0 {
 		for range min((next-w.end+interval/2)/interval-1, historyMax) {
 			to.history = append(to.history, math.NaN())
@@ -220,7 +239,8 @@ func (w *window) cells() (rate, loss, p50, p90, p99, clock, ipdv cell) {
 	if loss.plain != "" {
 		loss.shown += " %"
 	}
-	return rate, loss, delayCell(w.Delay.Quantile(0.5)), delayCell(w.Delay.Quantile(0.9)), delayCell(w.Delay.Quantile(0.99)), clockCell(w.Delay.Count, w.ClockError.Float()), delayCell(w.IPDV.Quantile(0.9))
+	delay, bound := w.shown()
+	return rate, loss, delayCell(delay.Quantile(0.5)), delayCell(delay.Quantile(0.9)), delayCell(delay.Quantile(0.99)), clockCell(delay.Count, bound), delayCell(w.IPDV.Quantile(0.9))
 }
 
 func decimal(v float64, places int) cell {
@@ -237,11 +257,15 @@ func (w *window) object(session string, to *line) object {
 	if to.flow != "" {
 		o = append(o, pair{"flow", to.flow})
 	}
-	return append(o,
+	o = append(o,
 		pair{"interval_ns", w.interval}, pair{"packets", w.Packets}, pair{"packets_per_s", finite(w.rate())},
 		pair{"expected", w.Expected}, pair{"lost", w.Lost}, pair{"loss_percent", finite(100 * w.Loss())},
 		pair{"delay_count", w.Delay.Count},
 		pair{"delay_p50_ns", finite(w.Delay.Quantile(0.5))}, pair{"delay_p90_ns", finite(w.Delay.Quantile(0.9))},
 		pair{"delay_p99_ns", finite(w.Delay.Quantile(0.99))}, pair{"clock_error_ns", finite(w.ClockError.Float())},
 		pair{"ipdv_p90_ns", finite(w.IPDV.Quantile(0.9))})
+	if w.corrected != nil {
+		o = append(o, w.corrected.fields()...)
+	}
+	return o
 }

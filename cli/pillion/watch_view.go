@@ -56,7 +56,7 @@ func (s *screen) close(frame func(width, height int) []string) {
 
 // frame is the live table in lines that fit.
 func (w *watching) frame(width, height int) []string {
-	title := fmt.Sprintf("%s  %s  %d lines  %s", w.name, w.session.GetState(), len(w.lines.all), time.Now().Format(time.TimeOnly))
+	title := fmt.Sprintf("%s  %s  %d lines  %s  delays %s", w.name, w.session.GetState(), len(w.lines.all), time.Now().Format(time.TimeOnly), w.clockWords())
 	out := []string{fit(title, width)}
 	if w.color {
 		out[0] = bold + out[0] + plain
@@ -127,7 +127,8 @@ func (w *watching) body(width int) []string {
 	for i, to := range all {
 		history := to.history
 		if to.now != nil {
-			history = append(slices.Clone(history), to.now.Delay.Quantile(0.5))
+			delay, _ := to.now.shown()
+			history = append(slices.Clone(history), delay.Quantile(0.5))
 		}
 		out = append(out, fit(strings.TrimRight(watchLine(rows[i], widths)+"  "+sparkline(history, spark), " "), width))
 	}
@@ -209,6 +210,14 @@ func (w *watching) countOnly(*line, *window) error {
 	return nil
 }
 
+// clockWords say which delays are shown.
+func (w *watching) clockWords() string {
+	if w.corrected {
+		return "corrected by the estimated clock offset"
+	}
+	return "as measured"
+}
+
 // print writes a window that is over.
 func (w *watching) print(to *line, past *window) error {
 	rate, loss, p50, p90, p99, clock, ipdv := past.cells()
@@ -220,13 +229,16 @@ func (w *watching) print(to *line, past *window) error {
 		err = w.printCSV([]string{nanoTime(past.end).Format(time.RFC3339Nano), to.source, to.destination, to.flow,
 			rate.plain, loss.plain, p50.plain, p90.plain, p99.plain, clock.plain, ipdv.plain})
 	default:
-		flow := ""
+		flow, corrected := "", ""
+		if w.corrected {
+			corrected = "corrected "
+		}
 		if to.flow != "" {
 			flow = " (" + to.flow + ")"
 		}
-		_, err = fmt.Fprintf(w.out, "%s  %s > %s%s  %s pkt/s  loss %s  p50 %s  p90 %s  p99 %s  %s  ipdv %s\n",
+		_, err = fmt.Fprintf(w.out, "%s  %s > %s%s  %s pkt/s  loss %s  %sp50 %s  p90 %s  p99 %s  %s  ipdv %s\n",
 			nanoTime(past.end).Local().Format("15:04:05.0"), clean(to.source), clean(to.destination), clean(flow),
-			rate.shown, loss.shown, p50.shown, p90.shown, p99.shown, clock.shown, ipdv.shown)
+			rate.shown, loss.shown, corrected, p50.shown, p90.shown, p99.shown, clock.shown, ipdv.shown)
 	}
 	if err != nil {
 		return fmt.Errorf("write: %w", err)
@@ -237,8 +249,12 @@ func (w *watching) print(to *line, past *window) error {
 func (w *watching) printCSV(record []string) error {
 	if w.csv == nil {
 		w.csv = newCSV(w.out)
+		delay, bound := "delay", "clock_error_ns"
+		if w.corrected {
+			delay, bound = "corrected", "corrected_error_ns"
+		}
 		if err := w.csv.Write([]string{"time", "source", "destination", "flow", "packets_per_s", "loss_percent",
-			"delay_p50_ns", "delay_p90_ns", "delay_p99_ns", "clock_error_ns", "ipdv_p90_ns"}); err != nil {
+			delay + "_p50_ns", delay + "_p90_ns", delay + "_p99_ns", bound, "ipdv_p90_ns"}); err != nil {
 			return err
 		}
 	}

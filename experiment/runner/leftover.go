@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"pillion.dev/internal/quantity"
+	"pillion.dev/internal/store"
 	"pillion.dev/lab"
 )
 
@@ -79,10 +80,7 @@ func (l *leftovers) change(f func()) error {
 	f()
 	text, err := json.Marshal(l.leftover)
 	if err == nil {
-		err = os.WriteFile(l.path+".next", text, 0o600)
-	}
-	if err == nil {
-		err = os.Rename(l.path+".next", l.path)
+		err = store.Replace(l.path, text, 0o600) // other hosts survive a crash of this machine
 	}
 	if err != nil {
 		return fmt.Errorf("note what has to be undone: %w", err)
@@ -110,11 +108,13 @@ func (l *leftovers) addSession(name string) (forget func(), err error) {
 	}, err // one that does not exist is skipped
 }
 
+// remove removes the file, and what a runner that was killed while it replaced it left.
 func (l *leftovers) remove() error {
-	if err := os.Remove(l.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	files, err := filepath.Glob(l.path + "*")
+	for _, file := range files {
+		err = errors.Join(err, os.Remove(file))
 	}
-	return nil
+	return err
 }
 
 // undoLeftovers ends and undoes what a killed runner left behind: its processes, by their

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/vishvananda/netlink"
 
 	"pillion.dev/experiment"
+	"pillion.dev/measure/point"
 	"pillion.dev/session"
 )
 
@@ -58,11 +60,17 @@ func needsServer(s *session.Spec) string {
 		used bool
 	}{
 		{"both", s.Both}, {"sampling_for", len(s.SamplingFor) > 0}, {"records", s.Records}, {"routers", len(s.Routers) > 0},
+		{"transit", len(s.Transit) > 0}, {"waypoints", len(s.Waypoints) > 0},
 		{"points", len(s.Points) > 0}, {"trace", s.Trace > 0}, {"start", !s.Start.IsZero()}, {"duration", s.Duration > 0},
-		{"cron", s.Cron != ""}, {"authentication", s.Authentication == "on"},
+		{"cron", s.Cron != ""}, {"transit", len(s.Transit) > 0},
 	} {
 		if field.used {
 			return field.name
+		}
+	}
+	for _, one := range session.Settings() {
+		if one.ServerOnly != "" && s.Value(one.Name) == one.ServerOnly {
+			return one.Name
 		}
 	}
 	return ""
@@ -118,8 +126,27 @@ func (m *measurement) startByHand(ctx context.Context, s *session.Spec, source, 
 	return nil
 }
 
-func destinationArguments(s *session.Spec) []string {
+// settingArguments are the options of a program for the settings that the session gives a value.
+func settingArguments(s *session.Spec, program string) []string {
 	var list []string
+	for _, one := range session.Settings() {
+		value := s.Value(one.Name)
+		if !slices.Contains(one.ByHand, program) || value == "" || value == "false" {
+			continue
+		}
+		list = append(list, "--"+strings.ReplaceAll(one.Name, "_", "-"))
+		if one.Type != point.Switch {
+			list = append(list, value)
+		}
+	}
+	return list
+}
+
+func destinationArguments(s *session.Spec) []string {
+	list := settingArguments(s, experiment.RoleDestination)
+	if idle := s.IdleAtDestination(); idle > 0 {
+		list = append(list, "--idle", idle.String())
+	}
 	if s.Interval > 0 {
 		list = append(list, "--interval", s.Interval.String())
 	}
@@ -144,14 +171,12 @@ func (m *measurement) sourceArguments(s *session.Spec, destination string) []str
 	}
 	add("lease", lease, true)
 	add("modules", strings.Join(s.Modules, ","), len(s.Modules) > 0)
-	add("encoding", s.Encoding, s.Encoding != "")
-	add("stamp-every", strconv.FormatUint(uint64(s.StampEvery), 10), s.StampEvery > 0)
+	list = append(list, settingArguments(s, experiment.RoleSource)...)
 	add("every", strconv.FormatUint(uint64(s.Sampling.Every), 10), s.Sampling.Every > 0)
 	add("random", strconv.FormatUint(uint64(s.Sampling.Random), 10), s.Sampling.Random > 0)
+	add("hash", strconv.FormatUint(uint64(s.Sampling.Hash), 10), s.Sampling.Hash > 0)
+	add("hash-seed", s.Sampling.HashSeed, s.Sampling.HashSeed != "")
 	add("min-gap", s.Sampling.MinGap.String(), s.Sampling.MinGap > 0)
-	if s.SparseMarks {
-		list = append(list, "--sparse-marks")
-	}
 	for _, filter := range s.Filters {
 		add("filter", filter.String(), true)
 	}

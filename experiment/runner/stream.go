@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"pillion.dev/experiment"
+	"pillion.dev/internal/store"
 	"pillion.dev/omsp"
 	"pillion.dev/omsp/client"
 )
@@ -123,19 +124,7 @@ func (s *stream) readReported(collector, domain string) error {
 		return err
 	}
 	s.reported = reported{Collector: collector, Domain: domain, Session: session}
-	return s.write()
-}
-
-// write replaces the file; whenever the runner is killed, one of the two is there.
-func (s *stream) write() error {
-	text, err := json.Marshal(s.reported)
-	if err == nil {
-		err = os.WriteFile(s.path+".next", append(text, '\n'), 0o644)
-	}
-	if err == nil {
-		err = os.Rename(s.path+".next", s.path)
-	}
-	return err
+	return store.Save(s.path, s.reported, 0o644)
 }
 
 // skip passes over the rows that an earlier runner reported and that are stored.
@@ -269,7 +258,7 @@ func (s *stream) mark() error {
 		return nil
 	}
 	s.Rows = s.sent
-	return s.write()
+	return store.Save(s.path, s.reported, 0o644)
 }
 
 // close waits until the collector has everything.

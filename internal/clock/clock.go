@@ -38,7 +38,7 @@ func Read() (State, error) {
 		offsetUnit = time.Nanosecond
 	}
 	return State{
-		TAIOffset:      time.Duration(t.Tai) * time.Second,
+		TAIOffset:      time.Duration(t.Tai)*time.Second - injected.Load().Offset(time.Now()),
 		MaxError:       time.Duration(t.Maxerror) * time.Microsecond,
 		EstimatedError: time.Duration(t.Esterror) * time.Microsecond,
 		Offset:         time.Duration(t.Offset) * offsetUnit,
@@ -55,7 +55,11 @@ func MonotonicOffset() (time.Duration, error) {
 }
 
 // ReadMonotonicBase is MonotonicOffset with its uncertainty.
-func ReadMonotonicBase() (Base, error) { return readBase(unix.CLOCK_MONOTONIC) }
+func ReadMonotonicBase() (Base, error) {
+	base, err := readBase(unix.CLOCK_MONOTONIC)
+	base.Distance += injected.Load().Offset(time.Now())
+	return base, err
+}
 
 // Base is the difference between the real-time and the monotonic clock. Frequency
 // corrections apply to both: only a step of the real-time clock changes it.
@@ -66,7 +70,11 @@ type Base struct {
 }
 
 // ReadBase reads both clocks several times and takes the closest readings.
-func ReadBase() (Base, error) { return readBase(unix.CLOCK_BOOTTIME) }
+func ReadBase() (Base, error) {
+	base, err := readBase(unix.CLOCK_BOOTTIME)
+	base.Distance += injected.Load().reported(time.Now())
+	return base, err
+}
 
 func readBase(monotonic int32) (Base, error) {
 	const attempts = 5

@@ -5,16 +5,22 @@ import "encoding/binary"
 // What a marked packet looks like on the wire. A test compares these numbers
 // with wire/wire.h, which this room must not import.
 const (
-	optionDelay  = 0x3e
-	optionLoss   = 0x1e
-	markProtocol = 253
-	markUDPPort  = 50253
-	markExID     = 0x504c // of an experimental option of the transport
-	sparseExID   = 0x504d // the same in a flow of which only some packets carry a mark
-	udpOption    = 14     // bytes behind the data of a UDP datagram, without padding
-	tcpOption    = 12     // bytes at the end of a TCP header
-	tcpTagged    = 16     // the same with a tag
-	tcpMark      = 253
+	optionDelay     = 0x3e
+	optionLoss      = 0x1e
+	optionPDM       = 0x0f
+	optionMark      = 0x12 // Alternate Marking
+	optionIOAM      = 0x11
+	optionHops      = 0x31 // IOAM in a Hop-by-Hop header
+	markProtocol    = 253
+	markUDPPort     = 50253
+	markExID        = 0x504c // of an experimental option of the transport
+	sparseExID      = 0x504d // the same in a flow of which only some packets carry a mark
+	aggregateExID   = 0x5060 // the same in an aggregate of flows, plus fields
+	aggregateFields = 0x1f
+	udpOption       = 14 // bytes behind the data of a UDP datagram, without padding
+	tcpOption       = 12 // bytes at the end of a TCP header
+	tcpTagged       = 16 // the same with a tag
+	tcpMark         = 253
 )
 
 const (
@@ -96,10 +102,7 @@ func classifyIPv6(packet []byte) (key, bool) {
 		if len(payload) < 8 || len(payload) < int(payload[1])*8+8 {
 			return k, true
 		}
-		option := payload[2]
-		if k.protocol == protocolDestination && (option == optionDelay || option == optionLoss) {
-			k.marked = true
-		}
+		k.marked = k.marked || hasOption(payload[:int(payload[1])*8+8], k.protocol == protocolHopByHop)
 		k.protocol, payload = payload[0], payload[int(payload[1])*8+8:]
 	}
 	if k.protocol == protocolICMPv6 && len(payload) > 0 && isNeighbourhood(payload[0]) {
@@ -107,6 +110,31 @@ func classifyIPv6(packet []byte) (key, bool) {
 	}
 	k.ports(payload)
 	return k, true
+}
+
+// hasOption reports whether a mark is among the options of a whole header.
+func hasOption(header []byte, hopByHop bool) bool {
+	for at := 2; at < len(header); {
+		kind := header[at]
+		switch kind {
+		case 0: // Pad1
+			at++
+			continue
+		case optionHops:
+			if hopByHop {
+				return true
+			}
+		case optionDelay, optionLoss, optionPDM, optionMark, optionIOAM:
+			if !hopByHop {
+				return true
+			}
+		}
+		if at+1 >= len(header) {
+			return false
+		}
+		at += 2 + int(header[at+1])
+	}
+	return false
 }
 
 // ports reads the ports, if the protocol has them, and recognises the udp encoding.
@@ -157,7 +185,7 @@ func hasTCPOption(segment []byte) bool {
 
 func isExID(b []byte) bool {
 	id := binary.BigEndian.Uint16(b)
-	return id == markExID || id == sparseExID
+	return id == markExID || id == sparseExID || id > aggregateExID && id < aggregateExID|aggregateFields
 }
 
 // isNeighbourhood reports ICMPv6 types of multicast listener discovery (RFC 2710,

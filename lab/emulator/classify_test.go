@@ -16,10 +16,18 @@ func TestConstantsEqualThoseOfTheWire(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	standard, err := os.ReadFile("../../wire/standard.h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	header = append(header, standard...)
 	want := map[string]int{
+		"WIRE_OPTION_PDM": optionPDM, "WIRE_OPTION_ALTMARK": optionMark,
+		"WIRE_OPTION_IOAM": optionIOAM, "WIRE_OPTION_IOAM_HOPS": optionHops,
 		"WIRE_OPTION_DELAY": optionDelay, "WIRE_OPTION_LOSS": optionLoss,
 		"WIRE_PROTOCOL": markProtocol, "WIRE_UDP_PORT": markUDPPort,
-		"WIRE_EXID": markExID, "WIRE_EXID_SPARSE": sparseExID, "WIRE_UDP_OPTION": udpOption,
+		"WIRE_EXID": markExID, "WIRE_EXID_SPARSE": sparseExID, "WIRE_EXID_AGGREGATE": aggregateExID, "WIRE_AGGREGATE_FIELDS": aggregateFields,
+		"WIRE_UDP_OPTION": udpOption,
 	}
 	for name, number := range want {
 		found := regexp.MustCompile(`#define ` + name + ` (\S+)`).FindSubmatch(header)
@@ -133,6 +141,32 @@ func TestClassify(t *testing.T) {
 	k, _ = classify(tests["ipv6 udp"].frame)
 	if f := k.flow(); f.Source != netip.MustParseAddr("::1") || f.Destination != netip.MustParseAddr("::2") {
 		t.Errorf("got flow %+v", f)
+	}
+}
+
+// TestClassifyOptions: the marks of standards.
+func TestClassifyOptions(t *testing.T) {
+	udp := []byte{0x04, 0xd2, 0x23, 0x28, 0, 8, 0, 0}
+	trace := append([]byte{17, 2, 1, 0, optionHops, 18, 0, 0}, make([]byte, 16)...)
+	for name, test := range map[string]struct {
+		next   byte
+		header []byte
+		marked bool
+	}{
+		"edge to edge":                 {60, append([]byte{17, 2, 1, 0, optionIOAM, 18, 0, 3}, make([]byte, 16)...), true},
+		"alternate marking":            {60, []byte{17, 0, optionMark, 4, 0, 0, 0, 0}, true},
+		"metrics":                      {60, []byte{17, 1, optionPDM, 10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0}, true},
+		"trace":                        {0, trace, true},
+		"trace in destination options": {60, trace, false},
+		"option without length":        {60, []byte{17, 0, 0, 0, 0, 0, 0, 0x1f}, false},
+		"option behind the header":     {60, []byte{17, 0, 0x1f, 9, 0, 0, 0, 0}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k, data := classify(ether(etherIPv6, ipv6(test.next, append(test.header, udp...)...)...))
+			if !data || k.marked != test.marked || k.protocol != 17 || k.destinationPort != 9000 {
+				t.Errorf("got %+v, %v", k, data)
+			}
+		})
 	}
 }
 

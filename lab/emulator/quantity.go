@@ -65,7 +65,7 @@ func (f *Fraction) UnmarshalYAML(decode func(any) error) error { return document
 
 // MarshalText writes what UnmarshalText reads.
 func (f Fraction) MarshalText() ([]byte, error) {
-	return []byte(strconv.FormatFloat(float64(f)*100, 'g', -1, 64) + "%"), nil
+	return []byte(strconv.FormatFloat(float64(f)*100, 'f', -1, 64) + "%"), nil
 }
 
 // UnmarshalText parses a rate up to 1000gbit.

@@ -73,6 +73,9 @@ var suites = []suite{
 			"TestValidationComesBeforeMarks/IPv4",
 			"TestPathProbesAreMarked/udp-option",
 			"TestTransparencyWithoutLinkHeader/udp",
+			"TestIngressOption/native_tagged=true",
+			"TestIngressOption/udp_tagged=true",
+			"TestIngressInStandards/ioam-trace_delay,loss_tagged=true",
 		},
 	},
 	{
@@ -92,7 +95,7 @@ var suites = []suite{
 	},
 	{
 		Package: "probe/destination",
-		Tests:   []string{"TestReplace", "TestHistogramInKernel", "TestPagesAreFreedWithTheirFlow"},
+		Tests:   []string{"TestReplace", "TestHistogramInKernel", "TestPagesAreFreedWithTheirFlow", "TestFlowsByRule"},
 	},
 	{
 		Package: "send",

@@ -122,7 +122,7 @@ func addDistribution(to map[string]column, name string, field func(*Row) *Distri
 	add("_min_ns", measure.Int64, func(p *partial) *measure.Value { return &p.min },
 		func(d *Distribution) measure.Value { return measure.Int64Value(d.Min) })
 	add("_mean_ns", measure.Int64, func(p *partial) *measure.Value { return &p.mean },
-		func(d *Distribution) measure.Value { return measure.Int64Value(d.wholeMean()) })
+		func(d *Distribution) measure.Value { return measure.Int64Value(d.WholeMean()) })
 	add("_max_ns", measure.Int64, func(p *partial) *measure.Value { return &p.max },
 		func(d *Distribution) measure.Value { return measure.Int64Value(d.Max) })
 	for suffix, q := range map[string]float64{"_p50_ns": 0.5, "_p90_ns": 0.9, "_p99_ns": 0.99} {

@@ -179,8 +179,8 @@ func cut(text string) string {
 	return text
 }
 
-// wholeMean rounds toward zero; of one row it is as measured.
-func (d *Distribution) wholeMean() int64 {
+// WholeMean rounds toward zero; of one row it is as measured. It needs a value.
+func (d *Distribution) WholeMean() int64 {
 	mean, _ := d.Total.Div(decimal128.FromU64(d.Count))
 	return int64(mean.LowBits())
 }

@@ -86,6 +86,17 @@ func (c *Counts) Loss() float64 {
 	return float64(c.Lost) / float64(c.Expected)
 }
 
+// Add counts one value.
+func (d *Distribution) Add(ns int64) {
+	if d.Count == 0 {
+		d.Min, d.Max = ns, ns
+	}
+	d.Count = saturated(d.Count, 1)
+	d.Min, d.Max = min(d.Min, ns), max(d.Max, ns)
+	d.Total = d.Total.Add(decimal128.FromI64(ns))
+	d.Histogram.Add(ns)
+}
+
 // Merge adds other, which it does not keep.
 func (d *Distribution) Merge(other *Distribution) {
 	if other.Count == 0 {
@@ -98,6 +109,19 @@ func (d *Distribution) Merge(other *Distribution) {
 	d.Min, d.Max = min(d.Min, other.Min), max(d.Max, other.Max)
 	d.Total = d.Total.Add(other.Total)
 	d.Histogram.Merge(&other.Histogram)
+}
+
+// Shift returns the distribution of all values minus ns. Extremes and mean are as exact as before, quantiles as
+// the buckets of the values before.
+func (d *Distribution) Shift(ns int64) Distribution {
+	if d.Count == 0 {
+		return Distribution{}
+	}
+	return Distribution{
+		Count: d.Count, Min: histogram.Minus(d.Min, ns), Max: histogram.Minus(d.Max, ns),
+		Total:     d.Total.Sub(decimal128.FromI64(ns).Mul(decimal128.FromU64(d.Count))),
+		Histogram: d.Histogram.Shift(ns, d.Min, d.Max),
+	}
 }
 
 // Extremes and mean in ns; NaN without values.

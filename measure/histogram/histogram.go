@@ -141,6 +141,47 @@ func saturatedSum(a, b uint64) uint64 {
 	return sum
 }
 
+// partsMost is the most values as which Shift spreads those of one bucket.
+const partsMost = 16
+
+// Shift returns the histogram of all values minus ns. What is known of values within their bucket is kept: they lie
+// around their mean, as Quantile places them. The extremes are those of the values.
+func (h *Histogram) Shift(ns, least, most int64) (shifted Histogram) {
+	for i, n := range h.Counts {
+		low, high, mean := h.bucket(i, float64(least), float64(most))
+		half := max(0, min(mean-low, high-mean))
+		parts := min(n, partsMost)
+		for part := range parts {
+			count := n / parts
+			if part < n%parts {
+				count++
+			}
+			place := mean + (2*(float64(part)+0.5)/float64(parts)-1)*half
+			value := most // float64(most) may be beyond an int64
+			if place < float64(most) {
+				value = max(least, int64(math.Floor(place)))
+			}
+			value = Minus(value, ns)
+			bound := Bound(Index(value))
+			carry, offsets := bits.Mul64(count, uint64(value-bound))
+			shifted.add(0, bound, count, offsets, carry == 0)
+		}
+	}
+	return shifted
+}
+
+// Minus is a - b; it stops at the extremes of an int64.
+func Minus(a, b int64) int64 {
+	d := a - b
+	if (a < 0) != (b < 0) && (d < 0) != (a < 0) {
+		if a < 0 {
+			return math.MinInt64
+		}
+		return math.MaxInt64
+	}
+	return d
+}
+
 // Quantile is the value of rank ceil(q * total), at least the first, between the exact
 // extremes, which are infinite where unknown; NaN of an empty histogram. Within its
 // bucket a value is placed as if the values there were spread evenly around their

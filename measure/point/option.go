@@ -20,6 +20,7 @@ const (
 	Duration Type = "duration"
 	Switch   Type = "switch" // true or false
 	Choice   Type = "choice"
+	List     Type = "list" // some of the choices, separated by commas
 )
 
 // Option is one setting of a point. Values travel as text.
@@ -30,7 +31,7 @@ type Option struct {
 	Doc     string
 	// Min and Max bound integers and durations; empty: no bound.
 	Min, Max string
-	// Choices are the values of a Choice, ChoiceDocs what each of them means, in sentences;
+	// Choices are the values of a Choice, or those that a List has; ChoiceDocs what each of them means, in sentences;
 	// without any, the values speak for themselves.
 	Choices, ChoiceDocs []string
 }
@@ -49,6 +50,12 @@ func (o Option) Check(value string) error {
 	case Choice:
 		if !slices.Contains(o.Choices, value) {
 			return fmt.Errorf("%q is not one of %s", value, o.Range())
+		}
+	case List:
+		for one := range strings.SplitSeq(value, ",") {
+			if !slices.Contains(o.Choices, one) {
+				return fmt.Errorf("%q is not one of %s", one, o.Range())
+			}
 		}
 	}
 	return nil

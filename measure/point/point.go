@@ -109,14 +109,22 @@ func (d *Descriptor) check() error {
 		}
 	}
 	for _, view := range d.Views {
-		i := slices.IndexFunc(d.Schemas, func(s *measure.Schema) bool { return s.Name == view.Stream })
-		if i < 0 {
-			return fmt.Errorf("view %q: no schema %q", view.Title, view.Stream)
+		if err := view.Check(d.Schemas...); err != nil {
+			return err
 		}
-		for _, column := range slices.Concat(view.Columns, view.GroupBy, strings.Fields(view.Weight)) {
-			if column != "agent" && d.Schemas[i].Index(column) < 0 {
-				return fmt.Errorf("view %q: stream %s has no column %q", view.Title, view.Stream, column)
-			}
+	}
+	return nil
+}
+
+// Check returns an error if the view shows what none of the schemas has.
+func (v View) Check(schemas ...*measure.Schema) error {
+	i := slices.IndexFunc(schemas, func(s *measure.Schema) bool { return s.Name == v.Stream })
+	if i < 0 {
+		return fmt.Errorf("view %q: stream %q is not described", v.Title, v.Stream)
+	}
+	for _, column := range slices.Concat(v.Columns, v.GroupBy, strings.Fields(v.Weight)) {
+		if column != "agent" && schemas[i].Index(column) < 0 {
+			return fmt.Errorf("view %q: stream %s has no column %q", v.Title, v.Stream, column)
 		}
 	}
 	return nil

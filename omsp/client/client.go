@@ -211,7 +211,9 @@ func (p *Point) put(text []byte) error {
 	p.reportDropped()
 	c.add(entry{p.schema.Index, p.seq, text})
 	c.begin()
-	c.releaseStored() // of an earlier run's session: nothing will acknowledge them once more
+	if p.seq <= c.stored[p.schema.Index] {
+		c.releaseStored() // of an earlier run's session: nothing will acknowledge them once more
+	}
 	return nil
 }
 

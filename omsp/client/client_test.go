@@ -66,6 +66,16 @@ func (k *shelf) of(stream string) []string {
 	return append([]string(nil), k.rows[stream]...)
 }
 
+// notes returns the metadata without its numbers: a point that is created when the client has
+// connected already is declared by the first one.
+func (k *shelf) notes() []string {
+	notes := k.of("notes")
+	for i, note := range notes {
+		_, notes[i], _ = strings.Cut(note, " ")
+	}
+	return notes
+}
+
 func newShelf() *shelf { return &shelf{rows: map[string][]string{}, last: map[string]int64{}} }
 
 // serve runs a collector on an address until the returned function.

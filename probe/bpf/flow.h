@@ -32,18 +32,26 @@ struct flow_key {
 /* Set by the loader; the verifier removes the branches that are not taken. */
 const volatile __u32 flow_fields = FLOW_ALL;
 
+/* The fields of an aggregate, as marks name them; 0: flows are told apart by all fields. */
+#define FLOW_AGGREGATE (flow_fields != FLOW_ALL ? flow_fields : 0)
+
+static __always_inline void flow_aggregate_by(struct flow_key *key, __u32 fields)
+{
+	if (!(fields & FLOW_SRC))
+		key->src[0] = key->src[1] = key->src[2] = key->src[3] = 0;
+	if (!(fields & FLOW_DST))
+		key->dst[0] = key->dst[1] = key->dst[2] = key->dst[3] = 0;
+	if (!(fields & FLOW_PROTOCOL))
+		key->protocol = 0;
+	if (!(fields & FLOW_SPORT))
+		key->sport = 0;
+	if (!(fields & FLOW_DPORT))
+		key->dport = 0;
+}
+
 static __always_inline void flow_aggregate(struct flow_key *key)
 {
-	if (!(flow_fields & FLOW_SRC))
-		key->src[0] = key->src[1] = key->src[2] = key->src[3] = 0;
-	if (!(flow_fields & FLOW_DST))
-		key->dst[0] = key->dst[1] = key->dst[2] = key->dst[3] = 0;
-	if (!(flow_fields & FLOW_PROTOCOL))
-		key->protocol = 0;
-	if (!(flow_fields & FLOW_SPORT))
-		key->sport = 0;
-	if (!(flow_fields & FLOW_DPORT))
-		key->dport = 0;
+	flow_aggregate_by(key, flow_fields);
 }
 
 #endif

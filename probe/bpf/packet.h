@@ -26,6 +26,7 @@
 #define NEXT_ROUTING 43
 #define NEXT_FRAGMENT 44
 #define NEXT_AUTHENTICATION 51
+#define NEXT_NONE 59 /* nothing follows */
 #define NEXT_OPTIONS 60
 #define NEXT_MOBILITY 135
 #define NEXT_HIP 139

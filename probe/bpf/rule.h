@@ -14,7 +14,7 @@ struct rule {
 	__u8 protocol;
 	__u8 family; /* 0 for any */
 	__u8 fields; /* FLOW_PROTOCOL, FLOW_SPORT, FLOW_DPORT: which of the above count */
-	__u8 zero;
+	__u8 policy; /* of a source: how to mark what fits; of a destination: the fields that tell flows apart */
 };
 
 static __always_inline int rule_address(const __be32 *is, const __be32 *want,

@@ -20,12 +20,16 @@
 /* How the two experiment identifiers differ in the first word of an option. */
 #define EXID_DIFFERENCE bpf_htonl(WIRE_EXID ^ WIRE_EXID_SPARSE)
 
+/* The word without the fields of an aggregate. */
+#define EXID_FIELDS bpf_htonl(WIRE_AGGREGATE_FIELDS)
+
 static __always_inline int tcp_is_ours(const struct wire_experiment *o, __u32 length)
 {
 	const __be32 *head = (const void *)o; /* one comparison instead of three */
 
 	return (*head & ~EXID_DIFFERENCE) == bpf_htonl((__u32)WIRE_TCP_OPTION_KIND << 24 | length << 16 | WIRE_EXID) ||
-	       *head == bpf_htonl((__u32)WIRE_TCP_ROOM_KIND << 24 | length << 16 | WIRE_EXID);
+	       *head == bpf_htonl((__u32)WIRE_TCP_ROOM_KIND << 24 | length << 16 | WIRE_EXID) ||
+	       (*head & ~EXID_FIELDS) == bpf_htonl((__u32)WIRE_TCP_OPTION_KIND << 24 | length << 16 | WIRE_EXID_AGGREGATE);
 }
 
 /* Bytes from an option of this kind and length field to the next; 0: there is none. */

@@ -4,15 +4,20 @@
 #define PILLION_DESTINATION_ACCOUNT_H
 
 #include "../bpf/clock.h"
+#include "altmark.h"
+#include "mismatch.h"
+#include "module.h"
+#include "narrow.h"
 #include "run.h"
+#include "segment.h"
 
 /* Per CPU; packets on the wire. seen = accepted + counted + unmarked + rejected. */
 struct tally {
 	__u64 verdicts[VERDICTS];
 	__u64 bytes;	   /* of accepted packets, restored, and of counted ones */
 	__u64 restored;	   /* accepted, and the mark taken out */
-	__u64 amended;	   /* accepted, and the mark left in on purpose */
-	__u64 kept;	   /* accepted, and the option left in: the socket does not see it */
+	__u64 amended;	   /* left in on purpose, with our time: accepted, or in transit */
+	__u64 kept;	   /* accepted, and the mark left in: the socket does not see it, or its header is not ours alone */
 	__u64 unrestored;  /* accepted, but the kernel refused to take the mark out */
 	__u64 flows_full;  /* accepted, but no flow could be entered */
 	__u64 contended;   /* accepted, but the flow stayed busy on another CPU */
@@ -45,6 +50,8 @@ static __always_inline int account_number(struct flow *flow, const struct mark *
 		return window_sparse(&flow->window, m->sequence, packets, m->length, counted);
 	if (flow->window.sparse)
 		window_count(&flow->window, counted);
+	if (has_short_number(m))
+		window_follow(&flow->window, m->sequence);
 	counted->packets += packets;
 	counted->bytes += m->length;
 	if (m->modules & WIRE_LOSS)
@@ -55,10 +62,13 @@ static __always_inline int account_number(struct flow *flow, const struct mark *
 	return 1;
 }
 
-/* When a mark was sent, UTC; without a time: the beginning of its epoch. */
+/*
+ * When a mark was sent, UTC; without a time: the beginning of its tag's epoch. That of its arrival would
+ * make a copy that comes in the next epoch newer than its original.
+ */
 static __always_inline __u64 sent_ns(const struct mark *m, __u64 now_ns, __s64 delay)
 {
-	return m->modules & WIRE_DELAY ? now_ns - delay : now_ns >> WIRE_TAG_EPOCH << WIRE_TAG_EPOCH;
+	return m->modules & WIRE_DELAY ? now_ns - delay : (tag_epoch(now_ns) + m->epoch) << WIRE_TAG_EPOCH;
 }
 
 static __always_inline void flow_sent(struct flow *flow, const struct mark *m, __u64 now_ns, __s64 delay)
@@ -74,7 +84,7 @@ static __always_inline void flow_sent(struct flow *flow, const struct mark *m, _
  * anew, or lies behind the window, has to be younger than all before it: the first marks of
  * a flow have a time. One inside the window came twice; it is what RFC 5560 calls a
  * duplicate, unless it comes much later than the packets around it, which cannot be told
- * without a time.
+ * without a time. Numbers of 16 bits come again by themselves.
  */
 static __always_inline int is_replayed(const struct flow *flow, const struct mark *m, __u64 now_ns, __s64 delay)
 {
@@ -82,7 +92,7 @@ static __always_inline int is_replayed(const struct flow *flow, const struct mar
 	__u32 first = m->sequence & WIRE_SEQUENCE_MASK;
 	__s32 ahead = window_apart(first, w->next);
 
-	if (!w->begun)
+	if (!w->begun || has_short_number(m) || !(m->modules & WIRE_LOSS))
 		return 0;
 	if (window_strange(w, first, ahead) || ahead < -WINDOW)
 		return sent_ns(m, now_ns, delay) <= flow->newest;
@@ -113,6 +123,10 @@ static __always_inline int account_flow(struct flow *flow, const struct flow_key
 	if (!(m->modules & WIRE_DELAY) || !fresh)
 		return 0;
 	flow->sent_last = sent_raw(m);
+	if (is_amended(m)) {
+		flow->segmented = 1;
+		segment_enter(m, key, now_ns, delay);
+	}
 	return flow_delay(flow, key, delay);
 }
 
@@ -133,21 +147,30 @@ static __always_inline void sparse_note(const struct slot *slot)
 }
 
 /* Returns a verdict. */
-static __always_inline int account(struct flow *flow, const struct flow_key *key, const struct mark *m,
+static __always_inline int account(struct flow *flow, const struct flow_key *key, struct mark *m,
 				   struct tally *tally, __u64 now_ns, __u32 packets)
 {
 	__s64 delay = delay_of(m, now_ns);
 	struct held held;
+	int locked = flow && flow_lock(&held, flow, key, 0);
 
+	if (locked && (has_short_number(m) || flow->window.narrow))
+		m->sequence = window_near(&flow->window, m->sequence);
 	if (!flow) {
 		tally->flows_full += packets;
-	} else if (!flow_lock(&held, flow, key, 0)) {
+	} else if (!locked) {
 		tally->contended += packets;
+		if (has_block(m))
+			__sync_fetch_and_add(&blocks_missed, packets);
 	} else if (flow->keyed && is_replayed(flow, m, now_ns, delay)) {
 		flow_unlock(&held);
 		return VERDICT_REPLAYED;
 	} else {
 		tally->uncounted += account_flow(flow, key, m, now_ns, delay, packets);
+		if (MODULE_COUNT && m->carried)
+			modules_enter(m, key, now_ns, packets);
+		if (has_block(m))
+			block_arrive(m, key, now_ns, packets);
 		if (flow->window.sparse)
 			sparse_note(held.slot);
 		flow_unlock(&held);
@@ -165,14 +188,11 @@ static __always_inline int account(struct flow *flow, const struct flow_key *key
 /* A packet without a time needs ours only to know when its flow was last seen. */
 static __always_inline __u64 account_time(const struct mark *m)
 {
-	return (m->modules & WIRE_DELAY) || records_wanted ? clock_utc_ns() : clock_coarse_utc_ns();
+	return (m->modules & WIRE_DELAY) || has_block(m) || records_wanted ? clock_utc_ns() : clock_coarse_utc_ns();
 }
 
-/* Flows of several sources are one where the source is a wildcard. */
-#define PEERS_KEPT (flow_fields & FLOW_SRC)
-
 /* The next packet of a run. Returns what account_packet would, or -1 for every other packet. */
-static __always_inline int account_next(const struct mark *m, struct tally *tally, int verdict,
+static __always_inline int account_next(struct mark *m, struct tally *tally, int verdict,
 					__u32 packets)
 {
 	int route = verdict == VERDICT_MARKED ? run_next(m, packets) : -1;
@@ -184,17 +204,14 @@ static __always_inline int account_next(const struct mark *m, struct tally *tall
 	return VERDICT_MARKED | route << ROUTE_SHIFT;
 }
 
-/* The flow has a key that need not be looked for. */
-#define KEYS_KEPT (flow_fields == FLOW_ALL)
-
 /*
- * Whether a mark counts, as far as it depends on who wrote it. known: the flow's source is a
- * peer. Returns a verdict.
+ * Whether a mark counts, as far as it depends on who wrote it. known: the flow is not an
+ * aggregate, so that it has one key, and its source is a peer. Returns a verdict.
  */
-static __always_inline int account_peer(const struct mark *m, struct flow *flow, __u64 now_ns, __u32 known,
+static __always_inline int account_peer(struct mark *m, struct flow *flow, __u64 now_ns, __u32 known,
 					struct accepted *accepted)
 {
-	if (known && KEYS_KEPT && flow && (!flow->keyed || tag_fits(&flow->key, m, now_ns))) {
+	if (known && flow && (!flow->keyed || tag_fits(&flow->key, m, now_ns))) {
 		accepted->known = 1;
 		return VERDICT_MARKED;
 	}
@@ -224,16 +241,46 @@ static __noinline struct flow *account_start(const struct flow_key *key, const s
 	return flow;
 }
 
+/* The route of the mark has to be looked up, which takes the packet. */
+#define ACCOUNT_ROUTE -2
+
+/* Is the mark on its way to another host, also to one of own_prefixes, and not read here? */
+static __always_inline int is_others(const struct mark *m, int verdict)
+{
+	return m->route == ROUTE_ELSEWHERE ? verdict == VERDICT_TRANSIT :
+	       m->route == ROUTE_FORWARD && (verdict == VERDICT_PEER || verdict == VERDICT_FILTER);
+}
+
+/* Does the flow know its route? It is looked up again when peers change. */
+static __always_inline int has_route(const struct flow *flow, __u32 state)
+{
+	return ROUTES_KEPT && flow && flow->route && flow->peers == state;
+}
+
+#define FLOW_FAMILY_BITS 3
+
+/*
+ * The flow of a key by some of its fields. Where these differ, an aggregate names them above the
+ * family, so that it is another flow than a five-tuple without ports.
+ */
+static __always_inline struct flow *account_find(struct flow_key *key, __u32 fields)
+{
+	flow_aggregate_by(key, fields);
+	if (fields_differ && fields != FLOW_ALL)
+		key->family |= fields << FLOW_FAMILY_BITS;
+	return bpf_map_lookup_elem(&flows, key);
+}
+
 /*
  * Reads the mark, decides whether it counts, and enters it. The source of a flow
  * is looked up when the flow begins and when peers change. Returns a verdict, and
- * above ROUTE_SHIFT the route of the flow. A global function: the verifier proves
- * it once, apart from the ways to get here.
+ * above ROUTE_SHIFT the route of the packet; or ACCOUNT_ROUTE, and nothing was done. A global
+ * function: the verifier proves it once, apart from the ways to get here.
  */
-__noinline int account_packet(const struct mark *m, struct tally *tally, int verdict, __u64 now_ns,
+__noinline int account_packet(struct mark *m, struct tally *tally, int verdict, __u64 now_ns,
 			      __u32 packets)
 {
-	__u32 state = peers_state, zero = 0;
+	__u32 state = peers_state, zero = 0, fields = FLOW_ALL;
 	struct accepted *accepted = bpf_map_lookup_elem(&findings, &zero);
 	struct flow_key key;
 	struct flow *flow = 0;
@@ -241,23 +288,41 @@ __noinline int account_packet(const struct mark *m, struct tally *tally, int ver
 	if (!m || !tally || !accepted)
 		return VERDICT_UNMARKED;
 	key = m->key;
+	if (verdict == VERDICT_MARKED && m->route == ROUTE_ELSEWHERE)
+		verdict = VERDICT_TRANSIT;
 	if (verdict == VERDICT_MARKED) {
-		flow_aggregate(&key);
-		flow = bpf_map_lookup_elem(&flows, &key);
-		verdict = account_peer(m, flow, now_ns, PEERS_KEPT && flow && flow->peers == state, accepted);
+		fields = fields_differ ? mark_fields(m) : flow_fields;
+		flow = account_find(&key, fields);
+		if (is_routed(m) && !m->route && !has_route(flow, state))
+			return ACCOUNT_ROUTE;
+		verdict = account_peer(m, flow, now_ns, fields == FLOW_ALL && flow && flow->peers == state, accepted);
+	}
+	if (fields_differ && verdict == VERDICT_MARKED && !accepted->known && accepted->fields != fields) {
+		fields = accepted->fields;
+		key = m->key;
+		flow = account_find(&key, fields);
+	}
+	if (verdict == VERDICT_MARKED && (m->modules & WIRE_LOSS) && mark_fields(m) != fields) {
+		verdict = VERDICT_FLOW;
+		mismatch_note(m, fields, now_ns);
 	}
 	if (verdict == VERDICT_MARKED) {
 		if (!flow)
 			flow = account_start(&key, accepted);
+		if (flow && m->route)
+			flow->route = m->route;
 		if (flow)
 			flow_accept(flow, accepted, state);
 		verdict = account(flow, &key, m, tally, now_ns, packets);
 	}
 	if (verdict >= 0 && verdict < VERDICTS)
 		tally->verdicts[verdict] += packets;
-	if (verdict != VERDICT_MARKED)
+	m->amends = is_others(m, verdict) && can_amend(m) && peer_amends(m);
+	if (verdict != VERDICT_MARKED && verdict != VERDICT_FLOW)
 		return verdict;
-	return VERDICT_MARKED | (flow ? flow->route : 0) << ROUTE_SHIFT;
+	if (m->route)
+		return verdict | m->route << ROUTE_SHIFT;
+	return verdict | (flow ? flow->route : 0) << ROUTE_SHIFT;
 }
 
 #endif

@@ -7,6 +7,7 @@
 #define PILLION_DESTINATION_COLLECT_H
 
 #include "../bpf/clock.h"
+#include "module.h"
 #include "run.h"
 
 #define COLLECT_FLOWS 128 /* in one run */
@@ -92,7 +93,8 @@ static __always_inline int collect_locked(const struct flow_key *key, const stru
 	struct flow *flow = held->flow;
 	struct page_walk walk = { .key = *key, .flow = flow, .position = collected };
 
-	if (walk.position >= COLLECT_FLOWS || collected_spills + flow->histograms.spilled > COLLECT_PAGES)
+	if (walk.position >= COLLECT_FLOWS || collected_spills + flow->histograms.spilled > COLLECT_PAGES ||
+	    modules_are_full())
 		return -1;
 	flow->pass = collect_pass;
 	if (run_packets(held->run)) /* they came since the last collection, without a time */
@@ -102,6 +104,7 @@ static __always_inline int collect_locked(const struct flow_key *key, const stru
 	collected = walk.position + 1;
 	if (flow->histograms.spilled)
 		bpf_loop(2 * HISTOGRAM_PAGES, collect_page, &walk, 0);
+	modules_collect(key, walk.position, flow->segmented);
 	flow->touched = flow->has_delay = flow->has_variation = 0;
 	histograms_reset(&flow->histograms);
 	return 0;
@@ -111,7 +114,7 @@ static __always_inline int has_news(const struct flow *flow)
 {
 	struct slot *slot = slot_at(flow->place - 1);
 
-	return flow->touched || (slot && !flow->window.sparse && run_packets(slot->run));
+	return flow->touched || (slot && run_packets(slot->run));
 }
 
 /* A flow that stays busy is collected next time. */
@@ -149,6 +152,7 @@ static long remove_flow(__u32 index, void *none)
 			flow_unlock(&held);
 			return 1;
 		}
+		modules_remove(key, flow->segmented);
 		flow_remove(&held, key);
 	}
 	removed = index + 1;
@@ -158,7 +162,7 @@ static long remove_flow(__u32 index, void *none)
 SEC("tc")
 int destination_collect(struct __sk_buff *skb)
 {
-	collected = collected_spills = collect_more = 0;
+	collected = collected_spills = collected_modules = collect_more = 0;
 	collecting = bpf_get_smp_processor_id() + 1;
 	bpf_for_each_map_elem(&flows, collect_flow, 0, 0);
 	collecting = 0;
@@ -168,7 +172,7 @@ int destination_collect(struct __sk_buff *skb)
 SEC("tc")
 int destination_remove(struct __sk_buff *skb)
 {
-	collected = collected_spills = removed = 0;
+	collected = collected_spills = collected_modules = removed = 0;
 	collecting = bpf_get_smp_processor_id() + 1;
 	bpf_loop(leaving, remove_flow, 0, 0);
 	collecting = 0;

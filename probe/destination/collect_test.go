@@ -17,7 +17,7 @@ import (
 const hashEntry = 48
 
 func TestFlowFitsInTwoKilobytes(t *testing.T) {
-	d := open(t, Settings{})
+	d := openTC(t, Settings{})
 	flows := d.objects.Flows
 	if size := flows.ValueSize() + flows.KeySize() + hashEntry; size > 2048 {
 		t.Errorf("a flow takes %d bytes", size)
@@ -63,7 +63,7 @@ func optionMark(t *testing.T, port uint16, mark codec.Mark) []byte {
 // TestManyFlowsAreCollected: more flows than one run of the program hands over.
 func TestManyFlowsAreCollected(t *testing.T) {
 	const flows = 2*readBatch + 10
-	d := open(t, Settings{Flows: 2 * flows})
+	d := openTC(t, Settings{Flows: 2 * flows})
 	for interval := range uint32(2) {
 		for port := range uint16(flows) {
 			for range interval + 1 {
@@ -110,7 +110,7 @@ func TestCountsAreExactOnSeveralProcessors(t *testing.T) {
 
 func countOnSeveralProcessors(t *testing.T, slots, stampEvery int) {
 	const senders, flows, packets = 4, 2, 6000 // of each flow
-	d := open(t, Settings{slots: slots})
+	d := openTC(t, Settings{slots: slots})
 	frames := make([][]byte, flows*packets)
 	stamped := uint64(0)
 	for i := range frames {

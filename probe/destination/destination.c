@@ -5,17 +5,28 @@
  * Reads the marks of packets that arrive, and takes them out. An error on the
  * way passes the packet on as it is and counts why.
  */
+#include "../bpf/note.h"
 #include "collect.h"
 #include "path_probe.h"
 #include "restore_tc.h"
 #include "restore_xdp.h"
 #include "sparse.h"
+#include "trace.h"
 #include "udp_option.h"
+#include "walk.h"
 
 const volatile __u32 amend_marks;
 
+/* Key: 0. Value: the mark that a CPU reads, which would fill its stack. Written here. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct mark);
+} marks SEC(".maps");
+
 /* Enough of the packet to read any mark and the ports behind it. */
-#define READ_LENGTH 96
+#define READ_LENGTH (96 + (MODULE_COUNT ? WIRE_MODULE_BYTES_MAX : 0))
 
 /* Packets that this buffer was on the wire. */
 static __always_inline __u32 wire_packets(struct __sk_buff *skb)
@@ -29,11 +40,16 @@ static __always_inline int read_skb(struct __sk_buff *skb, struct mark *m)
 {
 	void *l3 = packet_start(skb) + link_length;
 	void *end = packet_end(skb);
+	int verdict;
 
-	if (skb->protocol == PROTOCOL_IPV6)
-		return read_ipv6(m, l3, end, skb->len - link_length);
-	if (skb->protocol == PROTOCOL_IPV4)
-		return read_ipv4(m, l3, end, skb->len - link_length);
+	if (skb->protocol == PROTOCOL_IPV6) {
+		verdict = read_ipv6(m, l3, end, skb->len - link_length);
+		return verdict == READ_OPTIONS_SINGLY ? walk_skb(skb, m) : verdict;
+	}
+	if (skb->protocol == PROTOCOL_IPV4) {
+		verdict = read_ipv4(m, l3, end, skb->len - link_length);
+		return verdict == VERDICT_MARKED && m->module_bytes ? walk_shim_skb(skb, m) : verdict;
+	}
 	return VERDICT_UNMARKED;
 }
 
@@ -86,24 +102,6 @@ static __always_inline int is_segment_in_reach(struct __sk_buff *skb)
 	return (void *)tcp + tcp->doff * 4 <= end;
 }
 
-/*
- * A mark that was left in its packet is noted in the control block, which the IP
- * layer clears: while one program takes the place of another, both see the packet.
- */
-#define READ_TAG_FIRST 0x50696c6c
-#define READ_TAG_SECOND 0x72656164
-
-static __always_inline int was_read(struct __sk_buff *skb)
-{
-	return skb->cb[0] == READ_TAG_FIRST && skb->cb[1] == READ_TAG_SECOND;
-}
-
-static __always_inline void note_read(struct __sk_buff *skb)
-{
-	skb->cb[0] = READ_TAG_FIRST;
-	skb->cb[1] = READ_TAG_SECOND;
-}
-
 /* A packet without a mark. Returns a verdict. */
 static __always_inline __u32 count_skb(struct __sk_buff *skb, struct mark *m, struct tally *tally, __u32 packets)
 {
@@ -129,68 +127,97 @@ static __always_inline int count_datagram(struct __sk_buff *skb, struct mark *m,
 	return 1;
 }
 
+/* Does a mark that may stay? Not in a probe, whose data is looked for where it lies without the mark. */
+static __always_inline int is_left(const struct mark *m, int route, int probe)
+{
+	if (probe && m->encoding == WIRE_ENCODING_PDM)
+		return 0;
+	return may_stay(m) && !is_stripped(route);
+}
+
 /* Takes the mark out, or leaves it. Returns what is counted. */
 static __always_inline __u64 *settle(struct __sk_buff *skb, struct mark *m, struct tally *tally,
-				     int route, __u64 now_ns)
+				     int route, __u64 now_ns, int probe)
 {
 	if (amend_marks) {
 		amend(skb, m, now_ns);
 		note_read(skb);
 		return &tally->amended;
 	}
-	if (m->encoding == WIRE_ENCODING_TCP_OPTION) {
+	if (m->encoding == WIRE_ENCODING_TCP_OPTION || m->foreign) {
 		note_read(skb);
 		return &tally->kept;
 	}
-	if (m->encoding == WIRE_ENCODING_UDP_OPTION) {
-		if (!is_stripped(skb, m, route)) {
-			note_read(skb);
-			return &tally->kept;
-		}
-		return strip_skb(skb, m) ? &tally->unrestored : &tally->restored;
+	if (is_left(m, route, probe)) {
+		note_read(skb);
+		return &tally->kept;
 	}
+	if (m->encoding == WIRE_ENCODING_UDP_OPTION)
+		return strip_skb(skb, m) ? &tally->unrestored : &tally->restored;
 	return restore(skb, m) ? &tally->unrestored : &tally->restored;
+}
+
+/* Is the mark taken out, or left where it is on purpose? That of another aggregate counts in no flow. */
+static __always_inline int is_taken(int counted)
+{
+	return (counted & ROUTE_MASK) == VERDICT_MARKED || (counted & ROUTE_MASK) == VERDICT_FLOW;
 }
 
 SEC("tc")
 int destination_tc(struct __sk_buff *skb)
 {
-	struct mark m = {};
 	__u32 zero = 0, packets;
+	struct mark *m = bpf_map_lookup_elem(&marks, &zero);
 	__u64 now_ns = 0; /* not needed for the mark of a packet without a time */
 	struct tally *tally = bpf_map_lookup_elem(&tallies, &zero);
 	int verdict, counted, probe;
 	__u64 *settled;
 
-	if (!tally || (is_sparse() && count_datagram(skb, &m, tally)))
+	if (!tally || !m)
+		return AGAIN;
+	__builtin_memset(m, 0, sizeof(*m));
+	if (is_sparse() && count_datagram(skb, m, tally))
 		return AGAIN;
 	if (out_of_reach(skb, READ_LENGTH) && !is_segment_in_reach(skb))
 		reach(skb, READ_LENGTH);
-	verdict = was_read(skb) ? VERDICT_UNMARKED : read_option_skb(skb, &m);
+	verdict = was_read(skb) ? VERDICT_UNMARKED : read_option_skb(skb, m);
 	if (verdict == VERDICT_UNMARKED && !was_read(skb)) {
 		if (out_of_reach(skb, READ_LENGTH + HOP_BY_HOP_MAX) && is_far(skb))
 			reach(skb, READ_LENGTH + HOP_BY_HOP_MAX);
-		__builtin_memset(&m, 0, sizeof(m));
-		verdict = read_skb(skb, &m);
+		__builtin_memset(m, 0, sizeof(*m));
+		verdict = read_skb(skb, m);
 	}
 	packets = wire_packets(skb);
 	if (verdict == VERDICT_UNMARKED) {
-		tally->verdicts[count_skb(skb, &m, tally, packets)] += packets;
+		trace_take(m, verdict, 0);
+		tally->verdicts[count_skb(skb, m, tally, packets)] += packets;
 		return AGAIN;
 	}
-	probe = is_path_probe(&m);
-	counted = probe ? probe_verdict(&m, tally, verdict) : account_next(&m, tally, verdict, packets);
+	probe = is_path_probe(m);
+	if (probe && is_routed(m))
+		m->route = find_route(skb, skb->ifindex, m);
+	counted = probe ? probe_verdict(m, tally, verdict) : account_next(m, tally, verdict, packets);
 	if (counted < 0) {
-		now_ns = account_time(&m);
-		counted = account_packet(&m, tally, verdict, now_ns, packets);
+		now_ns = account_time(m);
+		counted = account_packet(m, tally, verdict, now_ns, packets);
 	}
-	if ((counted & ROUTE_MASK) == VERDICT_MARKED) {
-		settled = settle(skb, &m, tally, counted >> ROUTE_SHIFT, now_ns);
-		if (!probe)
+	if (counted == ACCOUNT_ROUTE) {
+		m->route = find_route(skb, skb->ifindex, m);
+		counted = account_packet(m, tally, verdict, now_ns, packets);
+	}
+	if (m->amends) {
+		amend(skb, m, now_ns);
+		note_read(skb);
+		tally->amended++;
+	}
+	if (is_taken(counted)) {
+		trace_take(m, counted & ROUTE_MASK, now_ns);
+		settled = settle(skb, m, tally, counted >> ROUTE_SHIFT, now_ns, probe);
+		if (!probe && (counted & ROUTE_MASK) == VERDICT_MARKED)
 			++*settled;
 	}
 	if (probe && !amend_marks)
-		probe_confirm(skb, &m, counted);
+		probe_confirm(skb, m, counted);
 	return AGAIN;
 }
 
@@ -214,37 +241,43 @@ static __always_inline __u32 frame_l3(void *data, void *end, __be16 *protocol)
 	return 0;
 }
 
-static __always_inline int read_frame(struct mark *m, __be16 protocol, void *l3, void *end, __u32 length)
+static __always_inline int read_frame(struct xdp_md *ctx, struct mark *m, __be16 protocol, __u32 l3, __u32 length)
 {
-	if (protocol == PROTOCOL_IPV6)
-		return read_ipv6(m, l3, end, length);
-	if (protocol == PROTOCOL_IPV4)
-		return read_ipv4(m, l3, end, length);
+	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	int verdict;
+
+	if (protocol == PROTOCOL_IPV6) {
+		verdict = read_ipv6(m, data + l3, end, length);
+		return verdict == READ_OPTIONS_SINGLY ? walk_frame(ctx, m, l3, length) : verdict;
+	}
+	if (protocol == PROTOCOL_IPV4) {
+		verdict = read_ipv4(m, data + l3, end, length);
+		return verdict == VERDICT_MARKED && m->module_bytes ? walk_shim_frame(ctx, m, l3) : verdict;
+	}
 	return VERDICT_UNMARKED;
 }
 
 static __always_inline __u64 *settle_frame(struct xdp_md *ctx, struct mark *m, struct tally *tally,
-					   __u32 l3, __u32 length, __u64 now_ns)
+					   __u32 l3, __u32 length, int route, __u64 now_ns, int probe)
 {
 	if (amend_marks) {
 		amend_frame(ctx, m, l3, now_ns);
 		return &tally->amended;
 	}
-	if (m->encoding == WIRE_ENCODING_TCP_OPTION)
+	if (m->encoding == WIRE_ENCODING_TCP_OPTION || m->foreign)
 		return &tally->kept;
-	if (m->encoding == WIRE_ENCODING_UDP_OPTION) {
-		if (strip_options != STRIP_ALWAYS)
-			return &tally->kept;
+	if (m->encoding == WIRE_ENCODING_UDP_OPTION ? strip_options != STRIP_ALWAYS : is_left(m, route, probe))
+		return &tally->kept;
+	if (m->encoding == WIRE_ENCODING_UDP_OPTION)
 		return strip_frame(ctx, m, l3, length) ? &tally->unrestored : &tally->restored;
-	}
 	return restore_frame(ctx, m, l3) ? &tally->unrestored : &tally->restored;
 }
 
 SEC("xdp")
 int destination_xdp(struct xdp_md *ctx)
 {
-	struct mark m = {};
 	__u32 zero = 0, l3;
+	struct mark *m = bpf_map_lookup_elem(&marks, &zero);
 	__be16 protocol = 0;
 	__u64 now_ns = 0;
 	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
@@ -254,34 +287,47 @@ int destination_xdp(struct xdp_md *ctx)
 	__u64 *settled;
 
 	asm volatile("" : "+r"(length)); /* pointers are subtracted in 64 bits or not at all */
-	if (!tally)
+	if (!tally || !m)
 		return XDP_PASS;
+	__builtin_memset(m, 0, sizeof(*m));
 	l3 = frame_l3(data, end, &protocol);
 	if (l3)
-		verdict = read_option_frame(ctx, &m, protocol, l3, length - l3);
+		verdict = read_option_frame(ctx, m, protocol, l3, length - l3);
 	if (verdict == VERDICT_UNMARKED && l3) {
-		__builtin_memset(&m, 0, sizeof(m));
-		verdict = read_frame(&m, protocol, data + l3, end, length - l3);
+		__builtin_memset(m, 0, sizeof(*m));
+		verdict = read_frame(ctx, m, protocol, l3, length - l3);
 	}
 	if (verdict == VERDICT_UNMARKED) {
-		if (l3 && is_sparse() && sparse_take(&m, tally, protocol, data + l3, end, length - l3, 1))
+		trace_take(m, verdict, 0);
+		if (l3 && is_sparse() && sparse_take(m, tally, protocol, data + l3, end, length - l3, 1))
 			verdict = VERDICT_COUNTED;
 		tally->verdicts[verdict]++;
 		return XDP_PASS;
 	}
-	probe = is_path_probe(&m);
-	counted = probe ? probe_verdict(&m, tally, verdict) : account_next(&m, tally, verdict, 1);
+	probe = is_path_probe(m);
+	if (probe && is_routed(m))
+		m->route = find_route(ctx, ctx->ingress_ifindex, m);
+	counted = probe ? probe_verdict(m, tally, verdict) : account_next(m, tally, verdict, 1);
 	if (counted < 0) {
-		now_ns = account_time(&m);
-		counted = account_packet(&m, tally, verdict, now_ns, 1);
+		now_ns = account_time(m);
+		counted = account_packet(m, tally, verdict, now_ns, 1);
 	}
-	if ((counted & ROUTE_MASK) == VERDICT_MARKED) {
-		settled = settle_frame(ctx, &m, tally, l3, length, now_ns);
-		if (!probe)
+	if (counted == ACCOUNT_ROUTE) {
+		m->route = find_route(ctx, ctx->ingress_ifindex, m);
+		counted = account_packet(m, tally, verdict, now_ns, 1);
+	}
+	if (m->amends) {
+		amend_frame(ctx, m, l3, now_ns);
+		tally->amended++;
+	}
+	if (is_taken(counted)) {
+		trace_take(m, counted & ROUTE_MASK, now_ns);
+		settled = settle_frame(ctx, m, tally, l3, length, counted >> ROUTE_SHIFT, now_ns, probe);
+		if (!probe && (counted & ROUTE_MASK) == VERDICT_MARKED)
 			++*settled;
 	}
 	if (probe && !amend_marks)
-		probe_confirm_frame(ctx, &m, l3, counted);
+		probe_confirm_frame(ctx, m, l3, counted);
 	return XDP_PASS;
 }
 

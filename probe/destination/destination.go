@@ -53,6 +53,8 @@ type Settings struct {
 	// Peers are the hosts whose marks count; without a valid prefix all hosts are, and
 	// Accept cannot change that.
 	Peers Peers
+	// Ingresses are the agents whose marks of packets that they forward count.
+	Ingresses Ingresses
 	// FlowsPerPeer is how many flows of one peer are in the table at most; 0 means as many
 	// as there is room for. Marks of more are counted, but in no flow.
 	FlowsPerPeer int
@@ -63,6 +65,9 @@ type Settings struct {
 	// Flow are the fields that tell flows apart; they must be those of the
 	// source. 0 means flow.All.
 	Flow flow.Fields
+	// FlowsDiffer: flows are told apart by the fields of the rule (Peer.Rules) that their packets
+	// fit, which have both addresses among them. Flow is not used.
+	FlowsDiffer bool
 	// Flows is the size of the flow table; 0 means DefaultFlows.
 	Flows int
 	// Idle is how long a flow stays in the table without a packet; 0 means
@@ -73,26 +78,51 @@ type Settings struct {
 	// RecordBytes is the size of their ring buffer, a power of two; 0 means
 	// DefaultRecordBytes.
 	RecordBytes int
-	// Amend leaves marks in and writes the time of arrival into them.
+	// Traces asks for what routers wrote into packets (ReadTraces).
+	Traces bool
+	// Block is the length of the blocks of marks without numbers (Alternate Marking): that of
+	// their sources. 0 means block.Default.
+	Block      time.Duration
+	traceBytes uint32 // size of the ring buffer of traces, of a test; 0: the usual one
+	// Amend leaves marks in and writes the time of arrival into them, unless another waypoint has. With
+	// Peer.Amends this is done for packets to other hosts only, which are not counted here.
 	Amend bool
-	// Strip says when a mark in an option of the transport is cut off.
+	// Strip says when a mark that sockets do not see is removed.
 	Strip Strip
+	// IOAMTime is the format of times in options of IOAM that others wrote.
+	IOAMTime IOAMTime
+	// DeliveredOnly reads only the marks of packets that the kernel delivers to this host, or
+	// that go to a prefix of Own; it leaves those of packets that this host forwards to
+	// others. Otherwise all marks of peers are read. Bridged packets are not forwarded ones.
+	DeliveredOnly bool
+	// Own are prefixes behind this host whose marks are read with DeliveredOnly, too.
+	Own []netip.Prefix
 	// Clsact uses the older hook although the kernel has tcx.
 	Clsact bool
 
 	slots int // a power of two; 0 means as many as flows, up to maxSlots
 }
 
-// Strip says when a mark in an option of the transport is cut off. A socket never sees
-// it there.
+// Strip says when a mark is removed that sockets do not see: in an option of the transport, and
+// in PDM, which the source on the same host reads.
 type Strip uint32
 
-// The choices, as in udp_option.h. XDP takes StripForwarded for StripNever: a frame does
-// not say whether its checksum is complete.
+// The choices, as in mark.h. XDP takes StripForwarded for StripNever where the mark is an option of the
+// transport: a frame does not say whether its checksum is complete.
 const (
 	StripForwarded Strip = iota // where this host forwards the packet
 	StripAlways
 	StripNever
+)
+
+// IOAMTime is a format of times in IOAM data (RFC 9197, section 5). Pillion writes NTP timestamps.
+type IOAMTime uint32
+
+// The formats, as in ioam.h.
+const (
+	IOAMTimeNTP   IOAMTime = iota // seconds since 1900 and 2^-32 s, UTC
+	IOAMTimePTP                   // seconds since 1970 and ns, TAI
+	IOAMTimePOSIX                 // seconds since 1970 and µs, UTC
 )
 
 // Destination is a program that reads marks on one device.
@@ -103,21 +133,32 @@ type Destination struct {
 	carried    *ebpf.Map // variables that a program which replaces this one shares with it
 	attachment *hook.Attachment
 	records    *ringbuf.Reader
-	pass       uint32 // grows, also from one program to the next on the same flows
-	peers      Peers
-	positions  map[netip.Prefix]uint32 // of peers in the tables of peer.h
-	rules      filterRules             // of peers in the table of rules
-	peersState uint32                  // grows likewise
-	flows      map[flow.Raw]*state
-	total      change
-	expired    uint64
-	evicted    uint64
+	traces     *ringbuf.Reader
+	// malformedTraces are those that could not be read.
+	malformedTraces uint64
+	pass            uint32            // grows, also from one program to the next on the same flows
+	origins         map[origin]Peer   // peers
+	positions       map[origin]uint32 // of peers in the tables of peer.h
+	rules           places            // of peers in the table of rules
+	peersState      uint32            // grows likewise
+	flows           map[flow.Raw]*state
+	total           change
+	expired         uint64
+	evicted         uint64
+	// Reports of sources, and what they are compared with: see settle.go.
+	reports   []Report
+	absent    map[flow.Raw]*state // flows that are not in the table
+	forgot    time.Time           // when some were forgotten
+	strays    uint64              // marks in no flow
+	strayed   time.Time           // when the last of them came
+	unsettled uint64
+	blocks    *blocks
 }
 
 // Open attaches to the device; marks are read from then on.
 func Open(device hook.Device, settings Settings) (*Destination, error) {
-	settings.Flows = cmp.Or(settings.Flows, DefaultFlows)
-	d := &Destination{settings: settings, device: device, flows: map[flow.Raw]*state{}}
+	settings.Flows, settings.Idle = cmp.Or(settings.Flows, DefaultFlows), cmp.Or(settings.Idle, DefaultIdle)
+	d := &Destination{settings: settings, device: device, flows: map[flow.Raw]*state{}, absent: map[flow.Raw]*state{}, blocks: newBlocks(settings)}
 	return d.open(nil)
 }
 
@@ -127,13 +168,18 @@ func Open(device hook.Device, settings Settings) (*Destination, error) {
 func (d *Destination) Replace(settings Settings) (*Destination, error) {
 	settings.Flows, settings.slots = d.settings.Flows, d.settings.slots // the tables stay as they are
 	next := *d
-	next.settings, next.objects, next.carried, next.attachment, next.records = settings, destinationObjects{}, nil, nil, nil
-	return next.open(map[string]*ebpf.Map{
-		destinationMapFlows: d.objects.Flows, destinationMapPages: d.objects.Pages,
+	next.settings, next.objects, next.carried, next.attachment, next.records, next.traces = settings, destinationObjects{}, nil, nil, nil, nil
+	shared := map[string]*ebpf.Map{
+		destinationMapFlows: d.objects.Flows, destinationMapPages: d.objects.Pages, destinationMapTraceTallies: d.objects.TraceTallies,
 		destinationMapSlots: d.objects.Slots, destinationMapTallies: d.objects.Tallies, destinationMapPeers: d.objects.Peers,
-		destinationMapPositions: d.objects.Positions, destinationMapPeerFlows: d.objects.PeerFlows,
+		destinationMapModuleStates: d.objects.ModuleStates,
+		destinationMapPositions:    d.objects.Positions, destinationMapIngresses: d.objects.Ingresses, destinationMapPeerFlows: d.objects.PeerFlows,
 		carriedSection: d.carried,
-	})
+	}
+	if settings.Traces == d.settings.Traces { // otherwise it has another size
+		shared[destinationMapTraces] = d.objects.Traces
+	}
+	return next.open(shared)
 }
 
 // carriedSection has the variables that grow from one program to the next (PER_PACKET).
@@ -180,7 +226,13 @@ func (d *Destination) prepare() error {
 	if err := d.FollowClock(); err != nil {
 		return err
 	}
-	if err := d.Accept(d.settings.Peers); err != nil {
+	if err := d.SetBlock(d.settings.Block); err != nil {
+		return err
+	}
+	if err := d.setOwn(d.settings.Own); err != nil {
+		return err
+	}
+	if err := d.Accept(d.settings.Peers, d.settings.Ingresses); err != nil {
 		return err
 	}
 	if err := d.writeRules(d.rules); err != nil { // Accept does not, if another program had the peers
@@ -192,6 +244,13 @@ func (d *Destination) prepare() error {
 			return fmt.Errorf("open records: %w", err)
 		}
 		d.records = reader
+	}
+	if d.settings.Traces {
+		reader, err := ringbuf.NewReader(d.objects.Traces)
+		if err != nil {
+			return fmt.Errorf("open traces: %w", err)
+		}
+		d.traces = reader
 	}
 	return nil
 }
@@ -207,25 +266,33 @@ func specification(device hook.Device, settings Settings) (*ebpf.CollectionSpec,
 	}
 	spec.Maps[destinationMapFlows].MaxEntries = uint32(settings.Flows)
 	spec.Maps[destinationMapPages].MaxEntries = uint32(settings.Flows) * pagesPerFlow
+	spec.Maps[destinationMapModuleStates].MaxEntries = uint32(settings.Flows) * statesPerFlow
 	spec.Maps[destinationMapRecords].MaxEntries = 4096
 	if settings.Records {
 		spec.Maps[destinationMapRecords].MaxEntries = uint32(size)
 	}
+	spec.Maps[destinationMapTraces].MaxEntries = 4096
+	if settings.Traces {
+		spec.Maps[destinationMapTraces].MaxEntries = cmp.Or(settings.traceBytes, traceBytes)
+	}
 	slots := uint32(cmp.Or(settings.slots, min(maxSlots, 1<<bits.Len(uint(settings.Flows-1)))))
 	spec.Maps[destinationMapSlots].MaxEntries = slots
-	strip := settings.Strip
-	if settings.XDP && strip == StripForwarded {
-		strip = StripNever
+	if settings.FlowsDiffer {
+		settings.Flow = flow.All
 	}
 	err = hook.SetConstants(spec, map[string]any{
 		destinationVarLinkLength:    uint32(device.LinkLength),
 		destinationVarFlowFields:    uint32(cmp.Or(settings.Flow, flow.All)),
+		destinationVarFieldsDiffer:  settings.FlowsDiffer,
 		destinationVarUdpPort:       cmp.Or(settings.Port, wire.Port),
-		destinationVarAnyPeer:       !settings.StartEmpty && len(settings.Peers.Prefixes()) == 0,
+		destinationVarAnyPeer:       !settings.StartEmpty && len(settings.Peers.Prefixes())+len(settings.Ingresses) == 0,
 		destinationVarFlowsPerPeer:  cmp.Or(uint32(settings.FlowsPerPeer), math.MaxUint32),
 		destinationVarRecordsWanted: settings.Records,
+		destinationVarDeliverOnly:   settings.DeliveredOnly,
+		destinationVarTracesWanted:  settings.Traces,
 		destinationVarAmendMarks:    settings.Amend,
-		destinationVarStripOptions:  uint32(strip),
+		destinationVarStripOptions:  uint32(settings.Strip),
+		destinationVarIoamTime:      uint32(settings.IOAMTime),
 		destinationVarSlotMask:      slots - 1,
 	})
 	if err != nil {
@@ -290,6 +357,9 @@ func (d *Destination) Close() error {
 	err := d.Detach()
 	if d.records != nil {
 		err = errors.Join(err, d.records.Close())
+	}
+	if d.traces != nil {
+		err = errors.Join(err, d.traces.Close())
 	}
 	return errors.Join(err, d.carried.Close(), d.objects.Close())
 }

@@ -14,12 +14,13 @@ import (
 )
 
 type destinationAccepted struct {
-	_     structs.HostLayout
-	Key   destinationMarkKey
-	Peer  uint32
-	Keyed uint8
-	Known uint8
-	Zero  [2]uint8
+	_      structs.HostLayout
+	Key    destinationMarkKey
+	Peer   uint32
+	Keyed  uint8
+	Known  uint8
+	Fields uint8
+	Zero   uint8
 }
 
 type destinationCollectedPage struct {
@@ -27,6 +28,13 @@ type destinationCollectedPage struct {
 	Flow    uint32
 	Page    uint32
 	Buckets destinationPage
+}
+
+type destinationCollectedState struct {
+	_     structs.HostLayout
+	Flow  uint32
+	Id    uint32
+	State destinationModuleState
 }
 
 type destinationFlow struct {
@@ -54,7 +62,8 @@ type destinationFlow struct {
 	HasVariation uint8
 	Route        uint8
 	Keyed        uint8
-	Zero         [3]uint8
+	Segmented    uint8
+	Zero         [2]uint8
 	Peer         uint32
 	Nothing      uint32
 	Key          destinationMarkKey
@@ -91,6 +100,19 @@ type destinationFlowKey struct {
 	Zero     uint16
 }
 
+type destinationHeader struct {
+	_      structs.HostLayout
+	Bytes  [320]uint8
+	Ports  [2]uint16
+	End    uint16
+	At     uint16
+	Seen   uint64
+	Stage  uint8
+	Known  uint8
+	Broken uint8
+	Zero   [5]uint8
+}
+
 type destinationHostPrefix struct {
 	_       structs.HostLayout
 	Prefix  uint32
@@ -98,9 +120,91 @@ type destinationHostPrefix struct {
 	Address [16]uint8
 }
 
+type destinationMark struct {
+	_    structs.HostLayout
+	Key  destinationFlowKey
+	Peer [4]uint32
+	Sent struct {
+		_        structs.HostLayout
+		Seconds  uint32
+		Fraction uint32
+	}
+	Received struct {
+		_        structs.HostLayout
+		Seconds  uint32
+		Fraction uint32
+	}
+	Ticks        uint32
+	Sequence     uint32
+	Tag          uint32
+	Length       uint32
+	At           uint16
+	Size         uint16
+	Outer        uint16
+	HopByHop     uint8
+	Modules      uint8
+	Encoding     uint8
+	Next         uint8
+	Tagged       uint8
+	Added        uint8
+	Fields       uint8
+	Kind         uint8
+	Foreign      uint8
+	Route        uint8
+	Aggregate    uint8
+	Hops         uint8
+	TraceAt      uint8
+	Amends       uint8
+	Epoch        int8
+	_            [3]byte
+	Ingress      uint32
+	HopLimit     uint8
+	TrafficClass uint8
+	ModuleBytes  uint16
+	Carried      uint64
+	ModuleData   [0][8]uint8
+}
+
 type destinationMarkKey struct {
 	_     structs.HostLayout
 	Words [2]uint64
+}
+
+type destinationMarker struct {
+	_       structs.HostLayout
+	Address [4]uint32
+	Family  uint32
+	Ingress uint32
+}
+
+type destinationMismatch struct {
+	_      structs.HostLayout
+	SeenNs uint64
+	Fields uint32
+	Wanted uint32
+}
+
+type destinationModuleKey struct {
+	_    structs.HostLayout
+	Flow destinationFlowKey
+	Id   uint32
+}
+
+type destinationModulePacket struct {
+	_            structs.HostLayout
+	Key          destinationFlowKey
+	NowNs        uint64
+	Length       uint32
+	Packets      uint32
+	HopLimit     uint8
+	TrafficClass uint8
+	Zero         [6]uint8
+}
+
+type destinationModuleState struct {
+	_      structs.HostLayout
+	Words  [16]uint64
+	LastNs uint64
 }
 
 type destinationPage struct {
@@ -116,11 +220,13 @@ type destinationPageKey struct {
 }
 
 type destinationPeer struct {
-	_     structs.HostLayout
-	Keys  [4]destinationMarkKey
-	Count uint32
-	Zero  uint32
-	Rules [2]uint64
+	_        structs.HostLayout
+	Keys     [4]destinationMarkKey
+	Count    uint32
+	Unread   uint32
+	Rules    [2]uint64
+	Amends   [2]uint64
+	Untagged [2]uint64
 }
 
 type destinationRecord struct {
@@ -136,6 +242,18 @@ type destinationRecord struct {
 	Key        destinationFlowKey
 }
 
+type destinationRoute struct {
+	_    structs.HostLayout
+	To   uint32
+	Tick uint32
+}
+
+type destinationRouteKey struct {
+	_      structs.HostLayout
+	Dst    [4]uint32
+	Family uint32
+}
+
 type destinationRule struct {
 	_        structs.HostLayout
 	Src      [4]uint32
@@ -147,7 +265,7 @@ type destinationRule struct {
 	Protocol uint8
 	Family   uint8
 	Fields   uint8
-	Zero     uint8
+	Policy   uint8
 }
 
 type destinationSlot struct {
@@ -168,7 +286,7 @@ type destinationSlot struct {
 
 type destinationTally struct {
 	_              structs.HostLayout
-	Verdicts       [9]uint64
+	Verdicts       [11]uint64
 	Bytes          uint64
 	Restored       uint64
 	Amended        uint64
@@ -179,6 +297,12 @@ type destinationTally struct {
 	Uncounted      uint64
 	Records        uint64
 	RecordsDropped uint64
+}
+
+type destinationTraceTally struct {
+	_       structs.HostLayout
+	Written uint64
+	Dropped uint64
 }
 
 type destinationVerdict uint32
@@ -193,7 +317,9 @@ const (
 	destinationVerdictVERDICT_FILTER    destinationVerdict = 6
 	destinationVerdictVERDICT_FORGED    destinationVerdict = 7
 	destinationVerdictVERDICT_REPLAYED  destinationVerdict = 8
-	destinationVerdictVERDICTS          destinationVerdict = 9
+	destinationVerdictVERDICT_FLOW      destinationVerdict = 9
+	destinationVerdictVERDICT_TRANSIT   destinationVerdict = 10
+	destinationVerdictVERDICTS          destinationVerdict = 11
 )
 
 type destinationWindow struct {
@@ -204,7 +330,11 @@ type destinationWindow struct {
 	Before       uint32
 	Began        uint64
 	Joined       uint32
-	Sparse       uint32
+	Sparse       uint16
+	Narrow       uint8
+	Strayed      uint8
+	Stray        uint16
+	Zero         [3]uint16
 	Expected     uint64
 	Unique       uint64
 	Duplicated   uint64
@@ -223,35 +353,54 @@ type destinationWindow struct {
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	destinationMapBlankFlows          = "blank_flows"
+	destinationMapBlankModuleStates   = "blank_module_states"
 	destinationMapBlankPages          = "blank_pages"
 	destinationMapCollectedFlows      = "collected_flows"
 	destinationMapCollectedKeys       = "collected_keys"
 	destinationMapCollectedPages      = "collected_pages"
+	destinationMapCollectedStates     = "collected_states"
 	destinationMapFindings            = "findings"
 	destinationMapFlows               = "flows"
+	destinationMapHeaders             = "headers"
+	destinationMapIngresses           = "ingresses"
 	destinationMapLeavingKeys         = "leaving_keys"
+	destinationMapMarks               = "marks"
+	destinationMapMismatches          = "mismatches"
+	destinationMapModulePackets       = "module_packets"
+	destinationMapModuleStates        = "module_states"
+	destinationMapOwnPrefixes         = "own_prefixes"
 	destinationMapPages               = "pages"
 	destinationMapPeerFlows           = "peer_flows"
 	destinationMapPeers               = "peers"
 	destinationMapPositions           = "positions"
 	destinationMapRecords             = "records"
+	destinationMapRoutes              = "routes"
 	destinationMapSlots               = "slots"
 	destinationMapTallies             = "tallies"
+	destinationMapTraceTallies        = "trace_tallies"
+	destinationMapTraces              = "traces"
 	destinationProgDestinationCollect = "destination_collect"
 	destinationProgDestinationRemove  = "destination_remove"
 	destinationProgDestinationTc      = "destination_tc"
 	destinationProgDestinationXdp     = "destination_xdp"
 	destinationVarAmendMarks          = "amend_marks"
 	destinationVarAnyPeer             = "any_peer"
+	destinationVarBlockNs             = "block_ns"
+	destinationVarBlocksMissed        = "blocks_missed"
 	destinationVarCollectMore         = "collect_more"
 	destinationVarCollectPass         = "collect_pass"
 	destinationVarCollected           = "collected"
+	destinationVarCollectedModules    = "collected_modules"
 	destinationVarCollectedSpills     = "collected_spills"
 	destinationVarCollecting          = "collecting"
+	destinationVarDeliverOnly         = "deliver_only"
+	destinationVarFieldsDiffer        = "fields_differ"
 	destinationVarFlowFields          = "flow_fields"
 	destinationVarFlowsPerPeer        = "flows_per_peer"
+	destinationVarIoamTime            = "ioam_time"
 	destinationVarLeaving             = "leaving"
 	destinationVarLinkLength          = "link_length"
+	destinationVarModuleStatesFull    = "module_states_full"
 	destinationVarMonotonicOffsetNs   = "monotonic_offset_ns"
 	destinationVarPeersState          = "peers_state"
 	destinationVarRecordType          = "record_type"
@@ -263,6 +412,7 @@ const (
 	destinationVarStripOptions        = "strip_options"
 	destinationVarSummedByField       = "summed_by_field"
 	destinationVarTaiOffsetNs         = "tai_offset_ns"
+	destinationVarTracesWanted        = "traces_wanted"
 	destinationVarUdpPort             = "udp_port"
 	destinationVarVerdictType         = "verdict_type"
 )
@@ -319,21 +469,33 @@ type destinationProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type destinationMapSpecs struct {
-	BlankFlows     *ebpf.MapSpec `ebpf:"blank_flows"`
-	BlankPages     *ebpf.MapSpec `ebpf:"blank_pages"`
-	CollectedFlows *ebpf.MapSpec `ebpf:"collected_flows"`
-	CollectedKeys  *ebpf.MapSpec `ebpf:"collected_keys"`
-	CollectedPages *ebpf.MapSpec `ebpf:"collected_pages"`
-	Findings       *ebpf.MapSpec `ebpf:"findings"`
-	Flows          *ebpf.MapSpec `ebpf:"flows"`
-	LeavingKeys    *ebpf.MapSpec `ebpf:"leaving_keys"`
-	Pages          *ebpf.MapSpec `ebpf:"pages"`
-	PeerFlows      *ebpf.MapSpec `ebpf:"peer_flows"`
-	Peers          *ebpf.MapSpec `ebpf:"peers"`
-	Positions      *ebpf.MapSpec `ebpf:"positions"`
-	Records        *ebpf.MapSpec `ebpf:"records"`
-	Slots          *ebpf.MapSpec `ebpf:"slots"`
-	Tallies        *ebpf.MapSpec `ebpf:"tallies"`
+	BlankFlows        *ebpf.MapSpec `ebpf:"blank_flows"`
+	BlankModuleStates *ebpf.MapSpec `ebpf:"blank_module_states"`
+	BlankPages        *ebpf.MapSpec `ebpf:"blank_pages"`
+	CollectedFlows    *ebpf.MapSpec `ebpf:"collected_flows"`
+	CollectedKeys     *ebpf.MapSpec `ebpf:"collected_keys"`
+	CollectedPages    *ebpf.MapSpec `ebpf:"collected_pages"`
+	CollectedStates   *ebpf.MapSpec `ebpf:"collected_states"`
+	Findings          *ebpf.MapSpec `ebpf:"findings"`
+	Flows             *ebpf.MapSpec `ebpf:"flows"`
+	Headers           *ebpf.MapSpec `ebpf:"headers"`
+	Ingresses         *ebpf.MapSpec `ebpf:"ingresses"`
+	LeavingKeys       *ebpf.MapSpec `ebpf:"leaving_keys"`
+	Marks             *ebpf.MapSpec `ebpf:"marks"`
+	Mismatches        *ebpf.MapSpec `ebpf:"mismatches"`
+	ModulePackets     *ebpf.MapSpec `ebpf:"module_packets"`
+	ModuleStates      *ebpf.MapSpec `ebpf:"module_states"`
+	OwnPrefixes       *ebpf.MapSpec `ebpf:"own_prefixes"`
+	Pages             *ebpf.MapSpec `ebpf:"pages"`
+	PeerFlows         *ebpf.MapSpec `ebpf:"peer_flows"`
+	Peers             *ebpf.MapSpec `ebpf:"peers"`
+	Positions         *ebpf.MapSpec `ebpf:"positions"`
+	Records           *ebpf.MapSpec `ebpf:"records"`
+	Routes            *ebpf.MapSpec `ebpf:"routes"`
+	Slots             *ebpf.MapSpec `ebpf:"slots"`
+	Tallies           *ebpf.MapSpec `ebpf:"tallies"`
+	TraceTallies      *ebpf.MapSpec `ebpf:"trace_tallies"`
+	Traces            *ebpf.MapSpec `ebpf:"traces"`
 }
 
 // destinationVariableSpecs contains global variables before they are loaded into the kernel.
@@ -342,15 +504,22 @@ type destinationMapSpecs struct {
 type destinationVariableSpecs struct {
 	AmendMarks        *ebpf.VariableSpec `ebpf:"amend_marks"`
 	AnyPeer           *ebpf.VariableSpec `ebpf:"any_peer"`
+	BlockNs           *ebpf.VariableSpec `ebpf:"block_ns"`
+	BlocksMissed      *ebpf.VariableSpec `ebpf:"blocks_missed"`
 	CollectMore       *ebpf.VariableSpec `ebpf:"collect_more"`
 	CollectPass       *ebpf.VariableSpec `ebpf:"collect_pass"`
 	Collected         *ebpf.VariableSpec `ebpf:"collected"`
+	CollectedModules  *ebpf.VariableSpec `ebpf:"collected_modules"`
 	CollectedSpills   *ebpf.VariableSpec `ebpf:"collected_spills"`
 	Collecting        *ebpf.VariableSpec `ebpf:"collecting"`
+	DeliverOnly       *ebpf.VariableSpec `ebpf:"deliver_only"`
+	FieldsDiffer      *ebpf.VariableSpec `ebpf:"fields_differ"`
 	FlowFields        *ebpf.VariableSpec `ebpf:"flow_fields"`
 	FlowsPerPeer      *ebpf.VariableSpec `ebpf:"flows_per_peer"`
+	IoamTime          *ebpf.VariableSpec `ebpf:"ioam_time"`
 	Leaving           *ebpf.VariableSpec `ebpf:"leaving"`
 	LinkLength        *ebpf.VariableSpec `ebpf:"link_length"`
+	ModuleStatesFull  *ebpf.VariableSpec `ebpf:"module_states_full"`
 	MonotonicOffsetNs *ebpf.VariableSpec `ebpf:"monotonic_offset_ns"`
 	PeersState        *ebpf.VariableSpec `ebpf:"peers_state"`
 	RecordType        *ebpf.VariableSpec `ebpf:"record_type"`
@@ -362,6 +531,7 @@ type destinationVariableSpecs struct {
 	StripOptions      *ebpf.VariableSpec `ebpf:"strip_options"`
 	SummedByField     *ebpf.VariableSpec `ebpf:"summed_by_field"`
 	TaiOffsetNs       *ebpf.VariableSpec `ebpf:"tai_offset_ns"`
+	TracesWanted      *ebpf.VariableSpec `ebpf:"traces_wanted"`
 	UdpPort           *ebpf.VariableSpec `ebpf:"udp_port"`
 	VerdictType       *ebpf.VariableSpec `ebpf:"verdict_type"`
 }
@@ -386,40 +556,64 @@ func (o *destinationObjects) Close() error {
 //
 // It can be passed to loadDestinationObjects or ebpf.CollectionSpec.LoadAndAssign.
 type destinationMaps struct {
-	BlankFlows     *ebpf.Map `ebpf:"blank_flows"`
-	BlankPages     *ebpf.Map `ebpf:"blank_pages"`
-	CollectedFlows *ebpf.Map `ebpf:"collected_flows"`
-	CollectedKeys  *ebpf.Map `ebpf:"collected_keys"`
-	CollectedPages *ebpf.Map `ebpf:"collected_pages"`
-	Findings       *ebpf.Map `ebpf:"findings"`
-	Flows          *ebpf.Map `ebpf:"flows"`
-	LeavingKeys    *ebpf.Map `ebpf:"leaving_keys"`
-	Pages          *ebpf.Map `ebpf:"pages"`
-	PeerFlows      *ebpf.Map `ebpf:"peer_flows"`
-	Peers          *ebpf.Map `ebpf:"peers"`
-	Positions      *ebpf.Map `ebpf:"positions"`
-	Records        *ebpf.Map `ebpf:"records"`
-	Slots          *ebpf.Map `ebpf:"slots"`
-	Tallies        *ebpf.Map `ebpf:"tallies"`
+	BlankFlows        *ebpf.Map `ebpf:"blank_flows"`
+	BlankModuleStates *ebpf.Map `ebpf:"blank_module_states"`
+	BlankPages        *ebpf.Map `ebpf:"blank_pages"`
+	CollectedFlows    *ebpf.Map `ebpf:"collected_flows"`
+	CollectedKeys     *ebpf.Map `ebpf:"collected_keys"`
+	CollectedPages    *ebpf.Map `ebpf:"collected_pages"`
+	CollectedStates   *ebpf.Map `ebpf:"collected_states"`
+	Findings          *ebpf.Map `ebpf:"findings"`
+	Flows             *ebpf.Map `ebpf:"flows"`
+	Headers           *ebpf.Map `ebpf:"headers"`
+	Ingresses         *ebpf.Map `ebpf:"ingresses"`
+	LeavingKeys       *ebpf.Map `ebpf:"leaving_keys"`
+	Marks             *ebpf.Map `ebpf:"marks"`
+	Mismatches        *ebpf.Map `ebpf:"mismatches"`
+	ModulePackets     *ebpf.Map `ebpf:"module_packets"`
+	ModuleStates      *ebpf.Map `ebpf:"module_states"`
+	OwnPrefixes       *ebpf.Map `ebpf:"own_prefixes"`
+	Pages             *ebpf.Map `ebpf:"pages"`
+	PeerFlows         *ebpf.Map `ebpf:"peer_flows"`
+	Peers             *ebpf.Map `ebpf:"peers"`
+	Positions         *ebpf.Map `ebpf:"positions"`
+	Records           *ebpf.Map `ebpf:"records"`
+	Routes            *ebpf.Map `ebpf:"routes"`
+	Slots             *ebpf.Map `ebpf:"slots"`
+	Tallies           *ebpf.Map `ebpf:"tallies"`
+	TraceTallies      *ebpf.Map `ebpf:"trace_tallies"`
+	Traces            *ebpf.Map `ebpf:"traces"`
 }
 
 func (m *destinationMaps) Close() error {
 	return _DestinationClose(
 		m.BlankFlows,
+		m.BlankModuleStates,
 		m.BlankPages,
 		m.CollectedFlows,
 		m.CollectedKeys,
 		m.CollectedPages,
+		m.CollectedStates,
 		m.Findings,
 		m.Flows,
+		m.Headers,
+		m.Ingresses,
 		m.LeavingKeys,
+		m.Marks,
+		m.Mismatches,
+		m.ModulePackets,
+		m.ModuleStates,
+		m.OwnPrefixes,
 		m.Pages,
 		m.PeerFlows,
 		m.Peers,
 		m.Positions,
 		m.Records,
+		m.Routes,
 		m.Slots,
 		m.Tallies,
+		m.TraceTallies,
+		m.Traces,
 	)
 }
 
@@ -429,15 +623,22 @@ func (m *destinationMaps) Close() error {
 type destinationVariables struct {
 	AmendMarks        *ebpf.Variable `ebpf:"amend_marks"`
 	AnyPeer           *ebpf.Variable `ebpf:"any_peer"`
+	BlockNs           *ebpf.Variable `ebpf:"block_ns"`
+	BlocksMissed      *ebpf.Variable `ebpf:"blocks_missed"`
 	CollectMore       *ebpf.Variable `ebpf:"collect_more"`
 	CollectPass       *ebpf.Variable `ebpf:"collect_pass"`
 	Collected         *ebpf.Variable `ebpf:"collected"`
+	CollectedModules  *ebpf.Variable `ebpf:"collected_modules"`
 	CollectedSpills   *ebpf.Variable `ebpf:"collected_spills"`
 	Collecting        *ebpf.Variable `ebpf:"collecting"`
+	DeliverOnly       *ebpf.Variable `ebpf:"deliver_only"`
+	FieldsDiffer      *ebpf.Variable `ebpf:"fields_differ"`
 	FlowFields        *ebpf.Variable `ebpf:"flow_fields"`
 	FlowsPerPeer      *ebpf.Variable `ebpf:"flows_per_peer"`
+	IoamTime          *ebpf.Variable `ebpf:"ioam_time"`
 	Leaving           *ebpf.Variable `ebpf:"leaving"`
 	LinkLength        *ebpf.Variable `ebpf:"link_length"`
+	ModuleStatesFull  *ebpf.Variable `ebpf:"module_states_full"`
 	MonotonicOffsetNs *ebpf.Variable `ebpf:"monotonic_offset_ns"`
 	PeersState        *ebpf.Variable `ebpf:"peers_state"`
 	RecordType        *ebpf.Variable `ebpf:"record_type"`
@@ -449,6 +650,7 @@ type destinationVariables struct {
 	StripOptions      *ebpf.Variable `ebpf:"strip_options"`
 	SummedByField     *ebpf.Variable `ebpf:"summed_by_field"`
 	TaiOffsetNs       *ebpf.Variable `ebpf:"tai_offset_ns"`
+	TracesWanted      *ebpf.Variable `ebpf:"traces_wanted"`
 	UdpPort           *ebpf.Variable `ebpf:"udp_port"`
 	VerdictType       *ebpf.Variable `ebpf:"verdict_type"`
 }

@@ -69,7 +69,7 @@ func randomDelays(n int) []time.Duration {
 // more pages than a flow holds, are in the buckets that package histogram has them in,
 // and the kernel keeps none of them once they are read.
 func TestHistogramInKernel(t *testing.T) {
-	d := open(t, Settings{Records: true})
+	d := openTC(t, Settings{Records: true})
 	var delays, variations histogram.Histogram
 	var last int64
 	var sum Counts
@@ -115,7 +115,7 @@ func (d *Destination) pagesOutside(t *testing.T) int {
 // TestPagesAreFreedWithTheirFlow: a flow that is removed takes its pages with it, and
 // all that they counted is in a row.
 func TestPagesAreFreedWithTheirFlow(t *testing.T) {
-	d := open(t, Settings{Records: true})
+	d := openTC(t, Settings{Records: true})
 	delivered(t, d, randomDelays(300))
 	d.mustRead(t, ByFlow)
 	deliveredFrom(t, d, 300, randomDelays(300))
@@ -132,7 +132,7 @@ func TestPagesAreFreedWithTheirFlow(t *testing.T) {
 
 // TestHistogramPagesExhausted: values without a page are counted, and the flow continues.
 func TestHistogramPagesExhausted(t *testing.T) {
-	d := open(t, Settings{Records: true, Flows: 1})
+	d := openTC(t, Settings{Records: true, Flows: 1})
 	delivered(t, d, randomDelays(400))
 	row := d.mustRead(t, ByFlow)[0]
 	delay, variation := row.Histograms()
@@ -144,7 +144,7 @@ func TestHistogramPagesExhausted(t *testing.T) {
 
 // TestSummaryAgainstSorted has sorting as its oracle.
 func TestSummaryAgainstSorted(t *testing.T) {
-	d := open(t, Settings{Records: true})
+	d := openTC(t, Settings{Records: true})
 	random := rand.New(rand.NewPCG(6, 6))
 	rows := []struct {
 		name  string
@@ -216,7 +216,7 @@ func (d *Destination) mustRead(t *testing.T, by Granularity) []Row {
 }
 
 func TestRowsAddUpToTotals(t *testing.T) {
-	d := open(t, Settings{Records: true})
+	d := openTC(t, Settings{Records: true})
 	var sum Counts
 	var delays uint64
 	for range 5 {
@@ -244,7 +244,7 @@ func TestRowsAddUpToTotals(t *testing.T) {
 // TestAccumulatorsAddUp puts the same readings into two accumulators: both give what was
 // read, each in its granularity, and their histograms hold every delay.
 func TestAccumulatorsAddUp(t *testing.T) {
-	d := open(t, Settings{Records: true})
+	d := openTC(t, Settings{Records: true})
 	var sum Counts
 	var delays uint64
 	low, high := int64(math.MaxInt64), int64(math.MinInt64)

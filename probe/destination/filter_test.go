@@ -28,7 +28,7 @@ func filters(t *testing.T, texts ...string) []fivetuple.Filter {
 
 // peersWith are all peers of the golden packets, with these filters.
 func peersWith(filters []fivetuple.Filter) Peers {
-	peer := Peer{Filters: filters}
+	peer := Peer{Rules: Rules(filters...)}
 	return Peers{netip.MustParsePrefix("0.0.0.0/0"): peer, netip.MustParsePrefix("::/0"): peer}
 }
 
@@ -81,7 +81,7 @@ func TestFiltersChange(t *testing.T) {
 	}
 	accept := func(filters []fivetuple.Filter) {
 		t.Helper()
-		if err := d.Accept(peersWith(filters)); err != nil {
+		if err := d.Accept(peersWith(filters), nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -101,7 +101,7 @@ func TestFiltersChange(t *testing.T) {
 	check("many others", false)
 	accept(filters(t, append(many(50000, FiltersMax-1), "proto=udp")...))
 	check("the last of many", true)
-	if err := d.Accept(peersWith(filters(t, many(1, FiltersMax+1)...))); !errors.Is(err, ErrPeers) {
+	if err := d.Accept(peersWith(filters(t, many(1, FiltersMax+1)...)), nil); !errors.Is(err, ErrPeers) {
 		t.Errorf("too many filters: %v", err)
 	}
 	check("after the error", true)
@@ -114,7 +114,7 @@ func TestSparseFlowOutsideTheFilters(t *testing.T) {
 		f := sparseFlow{t, d.objects.DestinationTc, nil, wire.UDPOption, originalOf(t, "udp-option delay ipv4 udp"), 1 << 16}
 		f.arrive(0, true)
 		f.arrive(1, false)
-		if err := d.Accept(peersWith(filters(t, "proto=tcp"))); err != nil {
+		if err := d.Accept(peersWith(filters(t, "proto=tcp")), nil); err != nil {
 			t.Fatal(err)
 		}
 		f.arrive(2, false)

@@ -17,11 +17,30 @@ static __always_inline void read_ports(struct mark *m, void *l4, void *end)
 	m->key.dport = ports[1];
 }
 
+/* An ExID without the fields of an aggregate. */
+#define EXID_IS_AGGREGATE(exid) (((exid) & ~bpf_htons(WIRE_AGGREGATE_FIELDS)) == bpf_htons(WIRE_EXID_AGGREGATE))
+
+enum exid {
+	EXID_NUMBERED,
+	EXID_SPARSE,
+	EXID_INVALID,
+};
+
+/* Of an option of a transport, which is one of ours. An aggregate has some of the fields, not all. */
+static __always_inline enum exid read_exid(struct mark *m, __be16 exid)
+{
+	if (EXID_IS_AGGREGATE(exid)) {
+		m->aggregate = bpf_ntohs(exid) & WIRE_AGGREGATE_FIELDS;
+		return m->aggregate && m->aggregate != WIRE_AGGREGATE_FIELDS ? EXID_NUMBERED : EXID_INVALID;
+	}
+	return exid == bpf_htons(WIRE_EXID) ? EXID_NUMBERED : EXID_SPARSE;
+}
+
 /*
  * What an option of a transport carries; zero stands for nothing. Nothing at all is no
- * mark. sparse: not zero with the ExID for such flows, whose marks carry both.
+ * mark. With the ExID for sparse flows it carries both.
  */
-static __always_inline int read_experiment(struct mark *m, __be32 number, __be32 time, __u32 sparse)
+static __always_inline int read_experiment(struct mark *m, __be32 number, __be32 time, enum exid exid)
 {
 	if (number) {
 		m->sequence = bpf_ntohl(number);
@@ -30,9 +49,9 @@ static __always_inline int read_experiment(struct mark *m, __be32 number, __be32
 	m->ticks = bpf_ntohl(time);
 	if (m->ticks)
 		m->modules |= WIRE_DELAY;
-	if (!sparse)
+	if (exid == EXID_NUMBERED)
 		return m->modules ? 0 : -1;
-	if (m->modules != (WIRE_DELAY | WIRE_LOSS))
+	if (exid == EXID_INVALID || m->modules != (WIRE_DELAY | WIRE_LOSS))
 		return -1;
 	m->modules |= WIRE_SPARSE;
 	return 0;
@@ -56,7 +75,7 @@ static __always_inline int read_tcp(struct mark *m, struct tcphdr *tcp, void *en
 	m->size = option->length;
 	if (option->kind != WIRE_TCP_OPTION_KIND) /* room for a mark that was not written */
 		return VERDICT_UNMARKED;
-	if (read_experiment(m, option->number, option->time, option->exid != bpf_htons(WIRE_EXID)))
+	if (read_experiment(m, option->number, option->time, read_exid(m, option->exid)))
 		return VERDICT_MALFORMED;
 	tagged = (void *)option;
 	if (option->length == WIRE_TCP_OPTION_TAGGED) {
@@ -96,37 +115,9 @@ static __always_inline int read_tcp6(struct mark *m, struct ipv6hdr *ip, __u32 a
 	return VERDICT_MARKED;
 }
 
-/* length: of what the device took for the IP packet, padding included */
-static __always_inline int read_ipv6(struct mark *m, void *l3, void *end, __u32 length)
+/* Addresses and length of a packet of which the mark is read. length: as in read_ipv6 */
+static __always_inline int read_addresses(struct mark *m, struct ipv6hdr *ip, __u32 length)
 {
-	struct ipv6hdr *ip = l3;
-	__u32 at = sizeof(*ip);
-	__u8 next;
-	int verdict;
-
-	if ((void *)(ip + 1) > end)
-		return VERDICT_UNMARKED;
-	next = ip->nexthdr;
-	if (next == NEXT_HOP_BY_HOP) {
-		__u8 *header = l3 + at;
-
-		if ((void *)(header + 2) > end)
-			return VERDICT_UNMARKED;
-		m->hop_by_hop = (header[1] + 1) * 8;
-		if (header[1] >= HOP_BY_HOP_MAX / 8)
-			return VERDICT_UNMARKED;
-		next = header[0];
-		at += m->hop_by_hop & 0x7f;
-	}
-	if (next == IPPROTO_TCP)
-		return read_tcp6(m, ip, at, end, length);
-	if (next != NEXT_OPTIONS)
-		return VERDICT_UNMARKED;
-	m->at = at;
-	m->encoding = WIRE_ENCODING_NATIVE;
-	verdict = read_options(m, l3 + at, end);
-	if (verdict != VERDICT_MARKED)
-		return verdict;
 	if (ip->version != 6 || m->next == NEXT_HOP_BY_HOP ||
 	    bpf_ntohs(ip->payload_len) < m->hop_by_hop + m->size ||
 	    bpf_ntohs(ip->payload_len) + sizeof(*ip) > length)
@@ -137,8 +128,70 @@ static __always_inline int read_ipv6(struct mark *m, void *l3, void *end, __u32 
 	copy_address_aligned(m->key.src, &ip->saddr);
 	copy_address_aligned(m->key.dst, &ip->daddr);
 	copy_address_aligned(m->peer, &ip->saddr);
-	read_ports(m, l3 + at + (m->size & 0x3f), end);
 	return VERDICT_MARKED;
+}
+
+/* A Hop-by-Hop header that routers write into: its first option, at 4n, is a trace. */
+static __always_inline int is_trace(const __u8 *header, void *end)
+{
+	return (void *)(header + 5) <= end && header[2] <= WIRE_OPTION_PADN && !header[3] &&
+	       header[4] == WIRE_OPTION_IOAM_HOPS;
+}
+
+static __always_inline int read_native(struct mark *m, struct ipv6hdr *ip, __u32 at, void *end, __u32 length)
+{
+	void *l3 = ip;
+	int verdict;
+
+	m->at = at;
+	m->encoding = WIRE_ENCODING_NATIVE;
+	verdict = read_options(m, l3 + at, end);
+	if (verdict == VERDICT_MARKED)
+		verdict = read_addresses(m, ip, length);
+	if (verdict == VERDICT_MARKED)
+		read_ports(m, l3 + at + (m->size & 0x3f), end);
+	return verdict;
+}
+
+/* length: of what the device took for the IP packet, padding included. Returns a verdict, or READ_OPTIONS_SINGLY. */
+static __always_inline int read_ipv6(struct mark *m, void *l3, void *end, __u32 length)
+{
+	struct ipv6hdr *ip = l3;
+	__u32 at = sizeof(*ip), traced = 0;
+	int verdict = VERDICT_UNMARKED;
+	__u8 next;
+
+	if ((void *)(ip + 1) > end)
+		return VERDICT_UNMARKED;
+	if (MODULE_COUNT) {
+		m->hop_limit = ip->hop_limit;
+		m->traffic_class = ip->priority << 4 | ip->flow_lbl[0] >> 4;
+	}
+	next = ip->nexthdr;
+	if (next == NEXT_HOP_BY_HOP) {
+		__u8 *header = l3 + at;
+
+		if ((void *)(header + 2) > end)
+			return VERDICT_UNMARKED;
+		if (is_trace(header, end))
+			traced = (header[1] + 1) * 8;
+		m->hop_by_hop = (header[1] + 1) * 8;
+		next = header[0];
+		at += m->hop_by_hop & 0x7f;
+		if (header[1] >= HOP_BY_HOP_MAX / 8)
+			next = NEXT_NONE;
+	}
+	if (next == IPPROTO_TCP)
+		verdict = read_tcp6(m, ip, at, end, length);
+	else if (next == NEXT_OPTIONS)
+		verdict = read_native(m, ip, at, end, length);
+	if (verdict != VERDICT_UNMARKED || !traced || traced > WALK_LENGTH)
+		return verdict;
+	m->at = sizeof(*ip);
+	m->size = traced;
+	m->hops = 1;
+	m->hop_by_hop = 0;
+	return READ_OPTIONS_SINGLY;
 }
 
 /* The header of the packet as it was, or will be, once restored. */
@@ -243,6 +296,10 @@ static __always_inline int read_ipv4(struct mark *m, void *l3, void *end, __u32 
 	if ((void *)(ip + 1) > end)
 		return VERDICT_UNMARKED;
 	m->peer[0] = ip->saddr;
+	if (MODULE_COUNT) {
+		m->hop_limit = ip->ttl;
+		m->traffic_class = ip->tos;
+	}
 	switch (ip->protocol) {
 	case IPPROTO_TCP:
 		verdict = read_tcp4(m, ip, end);

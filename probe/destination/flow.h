@@ -11,6 +11,7 @@
 /* Where the packets of a flow go, once it is known. */
 #define ROUTE_HERE 1
 #define ROUTE_FORWARD 2
+#define ROUTE_ELSEWHERE 3 /* the same, and its mark is not for this host */
 #define ROUTE_SHIFT 8
 #define ROUTE_MASK ((1 << ROUTE_SHIFT) - 1)
 
@@ -40,7 +41,8 @@ struct flow {
 	__u8 has_delay, has_variation;
 	__u8 route; /* ROUTE_HERE or ROUTE_FORWARD, once known */
 	__u8 keyed; /* marks need a tag with this key */
-	__u8 zero[3];
+	__u8 segmented; /* there is, or was, a state of the module segments */
+	__u8 zero[2];
 	__u32 peer; /* position in peers, plus 1; 0: none */
 	__u32 nothing;
 	struct mark_key key;

@@ -24,7 +24,7 @@ static __always_inline __u32 probe_data(const struct mark *m)
 /* The sum of the two words stays the same, and with it every checksum. */
 static __always_inline int probe_note(struct probe_head *head, int verdict)
 {
-	__u16 read = verdict == VERDICT_MARKED ? WIRE_PROBE_READ : WIRE_PROBE_MALFORMED;
+	__u16 read = (verdict & ROUTE_MASK) == VERDICT_MARKED ? WIRE_PROBE_READ : WIRE_PROBE_MALFORMED;
 
 	if (head->magic != bpf_htonl(WIRE_PROBE_MAGIC) || head->read != bpf_htons(WIRE_PROBE_UNREAD) ||
 	    head->balance != (__be16)~bpf_htons(WIRE_PROBE_UNREAD))
@@ -43,7 +43,7 @@ static __always_inline int clocks_differ(const struct mark *m, __u64 now_ns)
 }
 
 /* Instead of account_packet: to the destination a probe is a packet without a mark. */
-static __noinline int probe_verdict(const struct mark *m, struct tally *tally, int verdict)
+static __noinline int probe_verdict(struct mark *m, struct tally *tally, int verdict)
 {
 	__u32 zero = 0;
 	struct accepted *accepted = bpf_map_lookup_elem(&findings, &zero);
@@ -52,17 +52,20 @@ static __noinline int probe_verdict(const struct mark *m, struct tally *tally, i
 	if (!m || !tally || !accepted)
 		return VERDICT_PEER;
 	tally->verdicts[VERDICT_UNMARKED]++;
+	if (m->route == ROUTE_ELSEWHERE)
+		return VERDICT_TRANSIT;
 	if (verdict != VERDICT_MARKED)
 		return is_peer(m) ? verdict : VERDICT_PEER;
 	verdict = peer_accept(m, now_ns, accepted);
-	if (verdict == VERDICT_MARKED && accepted->keyed && clocks_differ(m, now_ns))
+	if (verdict == VERDICT_FORGED || (verdict == VERDICT_MARKED && accepted->keyed && clocks_differ(m, now_ns)))
 		return VERDICT_MALFORMED;
-	return verdict == VERDICT_FORGED ? VERDICT_MALFORMED : verdict;
+	return verdict == VERDICT_MARKED ? VERDICT_MARKED | m->route << ROUTE_SHIFT : verdict;
 }
 
 /* Only the marks of peers are read. */
 static __always_inline int is_noted(int verdict)
 {
+	verdict &= ROUTE_MASK;
 	return verdict == VERDICT_MARKED || verdict == VERDICT_MALFORMED;
 }
 

@@ -89,7 +89,7 @@ func TestPathProbeUnderFilters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := open(t, Settings{Peers: Peers{netip.MustParsePrefix("192.0.2.0/24"): {Filters: []fivetuple.Filter{filter}}}})
+	d := open(t, Settings{Peers: Peers{netip.MustParsePrefix("192.0.2.0/24"): {Rules: Rules(filter)}}})
 	in, err := codec.Insert(probePacket(false), wire.Shim, codec.Mark{Modules: wire.Loss, Sequence: 5, Single: true}, wire.Port)
 	if err != nil {
 		t.Fatal(err)

@@ -13,13 +13,18 @@
 const volatile __u32 any_peer;
 const volatile __u32 flows_per_peer = ~0u;
 
+/* Flows are told apart by the fields in the rule of their packets, rather than all by flow_fields, which are all of them then. */
+const volatile __u32 fields_differ;
+
 #define PEER_KEYS 4 /* sessions may have different ones */
 
 struct peer {
 	struct mark_key keys[PEER_KEYS];
 	__u32 count; /* of keys; 0: marks need no tag */
-	__u32 zero;
+	__u32 unread; /* none of its marks counts */
 	__u64 rules[2]; /* bit n: rules[n] is one of its own, of which one must fit; without any, all packets count */
+	__u64 amends[2]; /* likewise: into marks of which packets on their way to another host we write */
+	__u64 untagged[2]; /* of rules: those that want no tag in spite of the keys, where no other rule fits */
 };
 
 /* Key: prefix of the hosts whose marks count. Value: their position in the tables below. Written by the agent. */
@@ -30,6 +35,15 @@ struct {
 	__type(key, struct host_prefix);
 	__type(value, __u32);
 } positions SEC(".maps");
+
+/* Key: number of an agent that marks packets of others. Value: its position, as above. Written by the agent. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, PEERS_MAX);
+	__type(key, __u32);
+	__type(value, __u32);
+} ingresses SEC(".maps");
 
 /* Key: position of a peer; 0 for those that are in no prefix, if any_peer. Value: what its marks must have. Written by the agent. */
 struct {
@@ -57,7 +71,8 @@ struct accepted {
 	__u32 peer;	     /* position */
 	__u8 keyed;
 	__u8 known; /* all of it was known before */
-	__u8 zero[2];
+	__u8 fields; /* that tell flows apart, unless known */
+	__u8 zero;
 };
 
 /* Key: 0. Value: what a CPU finds out about a mark, which would fill its stack. Written here. */
@@ -68,29 +83,46 @@ struct {
 	__type(value, struct accepted);
 } findings SEC(".maps");
 
-/* Returns the position of the peer, or -1. A global function, for the sake of the stack. */
+/* The peer that the mark names, or else the source of the packet. Returns its position, or -1. A global function, for the sake of the stack. */
 __noinline int peer_find(const struct mark *m)
 {
 	struct host_prefix host;
-	__u32 *position;
+	__u32 *position, ingress;
 
-	if (!m)
+	if (!m || m->ingress > INGRESS_MAX)
 		return -1;
 	if (any_peer)
 		return 0;
-	prefix_host(&host, m->key.family, m->peer);
-	position = bpf_map_lookup_elem(&positions, &host);
+	ingress = m->ingress;
+	if (ingress) {
+		position = bpf_map_lookup_elem(&ingresses, &ingress);
+	} else {
+		prefix_host(&host, m->key.family, m->peer);
+		position = bpf_map_lookup_elem(&positions, &host);
+	}
 	return position ? (int)(*position & 0xffff) : -1;
-}
-
-static __always_inline int is_peer(const struct mark *m)
-{
-	return peer_find(m) >= 0;
 }
 
 static __always_inline const struct peer *peer_at(__u32 position)
 {
 	return bpf_map_lookup_elem(&peers, &position);
+}
+
+/* The peer that wrote the mark, or NULL, and its position. */
+static __always_inline const struct peer *peer_of(const struct mark *m, __u32 *position)
+{
+	int found = peer_find(m);
+	const struct peer *peer = found < 0 ? NULL : peer_at(found);
+
+	*position = found;
+	return peer && !peer->unread ? peer : NULL;
+}
+
+static __always_inline int is_peer(const struct mark *m)
+{
+	__u32 position;
+
+	return peer_of(m, &position) != NULL;
 }
 
 /* Path probes are in no flow: they ask whether marks of the peer are read at all. */
@@ -99,54 +131,98 @@ static __always_inline int is_path_probe(const struct mark *m)
 	return m->key.dport == bpf_htons(WIRE_PROBE_PORT) && m->key.protocol == IPPROTO_UDP;
 }
 
-/* Is the flow to be measured? A global function: proven once. */
-__noinline int peer_wants(const struct peer *peer, const struct flow_key *key)
+/*
+ * Does one of the rules fit? Returns the fields that tell flows apart where it does: those asked
+ * for if one has them; or 0. A global function: proven once.
+ */
+__noinline int rules_fit(__u64 first, __u64 second, const struct flow_key *key, __u32 fields)
 {
-	if (!peer || !key)
+	__u32 found = 0;
+
+	if (!key)
 		return 0;
-	if (!(peer->rules[0] | peer->rules[1]))
-		return 1;
 	for (__u32 i = 0; i < PEER_RULES; i++) {
-		if ((peer->rules[i / 64] >> i % 64 & 1) && rule_fits(&rules[i], key))
-			return 1;
+		if (!((i < 64 ? first : second) >> i % 64 & 1) || !rule_fits(&rules[i], key))
+			continue;
+		if (!fields_differ)
+			return flow_fields;
+		if (rules[i].policy == fields)
+			return fields;
+		if (!found)
+			found = rules[i].policy;
 	}
-	return 0;
+	return found;
+}
+
+/* Is the flow to be measured? Returns the fields that tell its flow apart, as above. */
+static __always_inline int peer_wants(const struct peer *peer, const struct flow_key *key, __u32 fields)
+{
+	if (!(peer->rules[0] | peer->rules[1]))
+		return flow_fields;
+	return rules_fit(peer->rules[0], peer->rules[1], key, fields);
+}
+
+/*
+ * The packet goes on to another host: is this the waypoint that writes the time of its arrival here
+ * into the mark? Tags do not cover that time, so this host needs no key of the peer.
+ */
+static __always_inline int peer_amends(const struct mark *m)
+{
+	int position = peer_find(m);
+	const struct peer *peer = position < 0 ? NULL : peer_at(position);
+
+	return peer && (peer->amends[0] | peer->amends[1]) && rules_fit(peer->amends[0], peer->amends[1], &m->key, FLOW_ALL);
 }
 
 /* Is the packet of a peer and of a flow that is to be measured? A global function, as above. */
 __noinline int is_wanted(const struct mark *m)
 {
 	const struct peer *peer;
-	int found;
+	__u32 position;
 
 	if (!m)
 		return 0;
-	found = peer_find(m);
-	if (found < 0)
+	peer = peer_of(m, &position);
+	return peer && peer_wants(peer, &m->key, FLOW_ALL);
+}
+
+/* Is the probe one of marks without tags that some rule of the peer wants? */
+static __always_inline int is_untagged_probe(const struct peer *peer, const struct mark *m)
+{
+	return is_path_probe(m) && !m->tagged && (peer->untagged[0] | peer->untagged[1]);
+}
+
+/*
+ * Must the mark have a tag? Not in packets that only rules without authentication want: their flows
+ * are others than those that are measured with it.
+ */
+static __always_inline int peer_wants_tag(const struct peer *peer, const struct mark *m)
+{
+	if (!peer->count || is_untagged_probe(peer, m))
 		return 0;
-	peer = peer_at(found);
-	return peer && peer_wants(peer, &m->key);
+	if (!(peer->untagged[0] | peer->untagged[1]) || is_path_probe(m))
+		return 1;
+	return rules_fit(peer->rules[0] & ~peer->untagged[0], peer->rules[1] & ~peer->untagged[1], &m->key, FLOW_ALL);
 }
 
 /* Is the source a peer, and the mark its own? Returns a verdict. A global function: proven once. */
-__noinline int peer_accept(const struct mark *m, __u64 now_ns, struct accepted *accepted)
+__noinline int peer_accept(struct mark *m, __u64 now_ns, struct accepted *accepted)
 {
 	const struct peer *peer;
-	int found;
+	__u32 fields = FLOW_ALL;
 
 	if (!m || !accepted)
 		return VERDICT_PEER;
-	found = peer_find(m);
-	if (found < 0)
-		return VERDICT_PEER;
-	accepted->peer = found;
-	accepted->keyed = accepted->known = 0;
-	peer = peer_at(found);
+	peer = peer_of(m, &accepted->peer);
 	if (!peer)
 		return VERDICT_PEER;
-	if (!is_path_probe(m) && !peer_wants(peer, &m->key))
+	accepted->keyed = accepted->known = 0;
+	if (!is_path_probe(m))
+		fields = peer_wants(peer, &m->key, mark_fields(m));
+	if (!fields)
 		return VERDICT_FILTER;
-	if (!peer->count)
+	accepted->fields = fields;
+	if (!peer_wants_tag(peer, m))
 		return VERDICT_MARKED;
 	accepted->keyed = 1;
 	for (__u32 i = 0; i < PEER_KEYS; i++) {

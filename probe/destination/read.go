@@ -44,6 +44,12 @@ func (d *Destination) Read(by Granularity) ([]Row, error) {
 	if err := d.readFlows(r); err != nil {
 		return nil, fmt.Errorf("read flows: %w", err)
 	}
+	if err := d.settle(r); err != nil {
+		return nil, fmt.Errorf("account for reports: %w", err)
+	}
+	if err := d.readBlocks(r); err != nil {
+		return nil, err
+	}
 	owed, err := d.sweep(r)
 	if err != nil {
 		return nil, fmt.Errorf("remove flows: %w", err)
@@ -91,23 +97,35 @@ func (d *Destination) collect(r *reading, program *ebpf.Program) error {
 	if err := firstOf(d.objects.CollectedPages, r.pages); err != nil {
 		return err
 	}
+	states, err := d.readStates(int(flows))
+	if err != nil {
+		return err
+	}
 	changes := make([]*change, flows)
 	for i := range changes {
 		changes[i] = d.advance(r.keys[i], &r.flows[i])
+		changes[i].states = states[i]
 	}
 	for i := range r.pages {
 		p := &r.pages[i]
 		changes[p.Flow].enterPage(int(p.Page), &p.Buckets)
 	}
 	for i, c := range changes {
-		group := r.by.key(r.keys[i].Key())
-		if g := r.groups[group]; g != nil {
-			g.add(c)
-		} else {
-			r.groups[group] = c
+		if c.Counts != (Counts{}) { // else only packets that do not count yet
+			r.enter(r.keys[i].Marked(), c)
 		}
 	}
 	return nil
+}
+
+// enter adds what is new of a flow to its group.
+func (r *reading) enter(key flow.Key, c *change) {
+	group := r.by.key(key)
+	if g := r.groups[group]; g != nil {
+		g.add(c)
+	} else {
+		r.groups[group] = c
+	}
 }
 
 // firstOf reads the first values of an array.
@@ -130,7 +148,10 @@ func firstOf[V any](array *ebpf.Map, values []V) error {
 func (d *Destination) advance(key flow.Raw, f *destinationFlow) *change {
 	s := d.flows[key]
 	if s == nil {
-		s = &state{}
+		if s = d.absent[key]; s == nil {
+			s = &state{}
+		}
+		delete(d.absent, key)
 		d.flows[key] = s
 	}
 	return s.advance(f)
@@ -140,7 +161,7 @@ func rows(groups map[flow.Key]*change) []Row {
 	result := make([]Row, 0, len(groups))
 	for key, c := range groups {
 		result = append(result, Row{
-			Key: key, Counts: c.Counts, Delay: c.delay.summary(), Variation: c.variation.summary(), values: c,
+			Key: key, Counts: c.Counts, Delay: c.delay.summary(), Variation: c.variation.summary(), Announced: c.announced, values: c,
 		})
 	}
 	slices.SortFunc(result, func(a, b Row) int {
@@ -175,6 +196,7 @@ func (d *Destination) sweep(r *reading) (owed uint64, err error) {
 		}
 		for _, key := range old[first : first+removed] {
 			owed += d.flows[key].owed
+			d.leave(key, d.flows[key])
 			delete(d.flows, key)
 			if first < expired {
 				d.expired++

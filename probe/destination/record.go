@@ -79,6 +79,6 @@ func parseRecord(b []byte) (Record, error) {
 		Packets:  order.Uint16(b[24:]),
 		Modules:  wire.Module(b[26]),
 		Encoding: wire.Encoding(b[27]),
-		Key:      flow.ParseRaw(b[32:]).Key(),
+		Key:      flow.ParseRaw(b[32:]).Marked(),
 	}, nil
 }

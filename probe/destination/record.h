@@ -35,7 +35,7 @@ static __always_inline int record_write(const struct mark *m, __u64 now_ns, __s6
 		return -1;
 	record->received_ns = now_ns;
 	record->delay_ns = delay;
-	record->sequence = m->sequence;
+	record->sequence = m->modules & WIRE_LOSS ? m->sequence : 0;
 	record->length = m->length;
 	record->packets = packets;
 	record->modules = m->modules & (WIRE_DELAY | WIRE_LOSS);

@@ -132,7 +132,7 @@ static __always_inline int amend(struct __sk_buff *skb, const struct mark *m, __
 {
 	struct wire_timestamp now = clock_to_wire(now_ns);
 
-	if (!(m->modules & WIRE_DELAY) || m->ticks) /* an option has no room for it */
+	if (!can_amend(m))
 		return 0;
 	return bpf_skb_store_bytes(skb,
 				   link_length + delay_offset(m) +

@@ -18,9 +18,11 @@ static __always_inline void frame_edit_ipv6(const struct mark *m, __u32 l3, stru
 {
 	struct ipv6hdr *ip = (void *)head->bytes + l3;
 
+	/* Or it is computed again as an offset plus the frame, which verifiers take for the caller's frame. */
+	asm volatile("" : "+r"(ip));
 	ip->payload_len = bpf_htons(m->length - sizeof(*ip));
 	if (m->hop_by_hop)
-		head->bytes[l3 + sizeof(*ip)] = m->next;
+		*(__u8 *)(ip + 1) = m->next;
 	else
 		ip->nexthdr = m->next;
 }
@@ -75,7 +77,7 @@ static __always_inline void amend_frame(struct xdp_md *ctx, const struct mark *m
 {
 	struct wire_timestamp now = clock_to_wire(now_ns);
 
-	if ((m->modules & WIRE_DELAY) && !m->ticks)
+	if (can_amend(m))
 		bpf_xdp_store_bytes(ctx,
 				    l3 + delay_offset(m) +
 					    __builtin_offsetof(struct wire_delay, received),

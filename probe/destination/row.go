@@ -30,7 +30,7 @@ func ParseGranularity(text string) (Granularity, error) {
 func (g Granularity) key(k flow.Key) flow.Key {
 	switch g {
 	case ByHost:
-		return flow.Key{Src: k.Src, Dst: k.Dst}
+		return flow.Key{Src: k.Src, Dst: k.Dst, Ingress: k.Ingress}
 	case ByHostPort:
 		k.Sport = 0
 	}
@@ -82,6 +82,8 @@ type Row struct {
 	// came before in the flow (RFC 3393).
 	Delay     Summary
 	Variation Summary
+	// Announced are those of Lost of which only the source's report has told.
+	Announced uint64
 
 	values *change
 }

@@ -14,6 +14,7 @@
 #include "flow.h"
 #include "peer.h"
 #include "record.h"
+#include "route.h"
 #include "tag.h"
 
 /* A flow in a cache line of its own, but for its key. */
@@ -57,23 +58,22 @@ static __always_inline struct slot *slot_at(__u32 index)
 	return bpf_map_lookup_elem(&slots, &index);
 }
 
-/* Does what becomes of the mark depend on where the packet goes? */
-static __always_inline int is_routed(const struct mark *m)
+static __always_inline __u32 number_mask(const struct mark *m)
 {
-	return m->encoding == WIRE_ENCODING_UDP_OPTION && strip_options == STRIP_AUTO;
+	return has_short_number(m) ? WIRE_SINGLE | 0xffff : ~0u;
 }
 
 /*
  * Counts the next packet of a run. Returns the route of the flow, or -1 for every other
  * packet. The generation says whether begin belongs to the run that was read.
  */
-static __always_inline int run_next(const struct mark *m, __u32 packets)
+static __always_inline int run_next(struct mark *m, __u32 packets)
 {
 	const struct slot_key *key = (const void *)&m->key;
 	struct slot *slot;
 	__u64 run, begin;
 
-	if (records_wanted || flow_fields != FLOW_ALL || m->modules != WIRE_LOSS || packets != 1)
+	if ((MODULE_COUNT && m->carried) || records_wanted || flow_fields != FLOW_ALL || m->modules != WIRE_LOSS || m->aggregate || packets != 1)
 		return -1;
 	slot = slot_at(slot_index(key));
 	if (!slot || !slot_has(&slot->key, key) || slot->peers != peers_state ||
@@ -82,7 +82,7 @@ static __always_inline int run_next(const struct mark *m, __u32 packets)
 	run = *(volatile __u64 *)&slot->run;
 	begin = *(volatile __u64 *)&slot->begin;
 	if (begin >> 32 != run >> RUN_GENERATION_SHIFT || run_packets(run) == RUN_PACKETS_MAX ||
-	    m->sequence != (((__u32)begin + run_packets(run)) | WIRE_SINGLE) || m->length > RUN_LENGTH_MAX)
+	    (m->sequence ^ (((__u32)begin + run_packets(run)) | WIRE_SINGLE)) & number_mask(m) || m->length > RUN_LENGTH_MAX)
 		return -1;
 	if (slot->keyed && !tag_fits(&slot->mark_key, m, clock_coarse_utc_ns()))
 		return -1;

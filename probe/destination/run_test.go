@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
 
 	"pillion.dev/internal/test/namespace"
 	"pillion.dev/probe/flow"
@@ -17,7 +18,21 @@ import (
 
 // open loads the programs and attaches them to nothing: frames reach them by
 // BPF_PROG_TEST_RUN.
-func open(t *testing.T, settings Settings) *Destination {
+func open(t testing.TB, settings Settings) *Destination {
+	t.Helper()
+	return openChanged(t, settings, func(*ebpf.CollectionSpec) {})
+}
+
+// openTC does so for tests that do not run the program of XDP: an empty one takes its place, which the kernel
+// proves at once.
+func openTC(t testing.TB, settings Settings) *Destination {
+	t.Helper()
+	return openChanged(t, settings, func(spec *ebpf.CollectionSpec) {
+		spec.Programs["destination_xdp"].Instructions = asm.Instructions{asm.Mov.Imm(asm.R0, 2), asm.Return()} // XDP_PASS
+	})
+}
+
+func openChanged(t testing.TB, settings Settings, change func(*ebpf.CollectionSpec)) *Destination {
 	t.Helper()
 	namespace.NeedRoot(t)
 	settings.Flows = cmp.Or(settings.Flows, 256)
@@ -25,11 +40,12 @@ func open(t *testing.T, settings Settings) *Destination {
 	settings.Strip = cmp.Or(settings.Strip, StripAlways) // a test run has no route
 	settings.RecordBytes = cmp.Or(settings.RecordBytes, DefaultRecordBytes)
 	device := hook.Device{Name: "none", MTU: 1500, LinkLength: 14}
-	d := &Destination{settings: settings, device: device, flows: map[flow.Raw]*state{}}
+	d := &Destination{settings: settings, device: device, flows: map[flow.Raw]*state{}, absent: map[flow.Raw]*state{}, blocks: newBlocks(settings)}
 	spec, err := specification(device, settings)
 	if err != nil {
 		t.Fatal(err)
 	}
+	change(spec)
 	if err := spec.LoadAndAssign(&d.objects, nil); err != nil {
 		t.Fatalf("load destination: %+v", err)
 	}
@@ -154,7 +170,7 @@ func (d *Destination) takeFlow(t *testing.T) destinationFlow {
 	return destinationFlow{}
 }
 
-func (d *Destination) mustTally(t *testing.T) Tally {
+func (d *Destination) mustTally(t testing.TB) Tally {
 	t.Helper()
 	tally, err := d.Tally()
 	if err != nil {

@@ -36,7 +36,7 @@ func (d *Destination) inSlot(t *testing.T) (packets int) {
 // TestFlowsWithOneSlot: of flows with the same hash one has the slot, and all are counted.
 // When it is removed, another takes its slot.
 func TestFlowsWithOneSlot(t *testing.T) {
-	d := open(t, Settings{slots: 1})
+	d := openTC(t, Settings{slots: 1})
 	first := 0
 	for interval := range 3 {
 		for port := range uint16(4) {
@@ -76,7 +76,7 @@ func TestFlowsWithOneSlot(t *testing.T) {
 // TestLongestRun: more packets than a slot counts.
 func TestLongestRun(t *testing.T) {
 	const packets = 1<<16 + 100
-	d := open(t, Settings{})
+	d := openTC(t, Settings{})
 	frames := optionMark(t, 1, codec.Mark{Modules: wire.Loss, Single: true})
 	arriveInOrder(t, d, 1, 0, packets)
 	row := d.mustRead(t, ByFlow)[0]
@@ -87,19 +87,19 @@ func TestLongestRun(t *testing.T) {
 
 // TestRunEndsWhenPeersChange: a host that is no longer a peer is not counted in a run.
 func TestRunEndsWhenPeersChange(t *testing.T) {
-	d := open(t, Settings{Peers: Peers{netip.MustParsePrefix("192.0.2.1/32"): {}}})
+	d := openTC(t, Settings{Peers: Peers{netip.MustParsePrefix("192.0.2.1/32"): {}}})
 	arriveInOrder(t, d, 1, 0, 10)
 	if got := d.inSlot(t); got != 9 {
 		t.Errorf("%d packets of a run of 10 are counted in the slot", got)
 	}
-	if err := d.Accept(Peers{netip.MustParsePrefix("192.0.2.2/32"): {}}); err != nil {
+	if err := d.Accept(Peers{netip.MustParsePrefix("192.0.2.2/32"): {}}, nil); err != nil {
 		t.Fatal(err)
 	}
 	arriveInOrder(t, d, 1, 10, 5)
 	if tally := d.mustTally(t); tally.Packets != 10 || tally.Reasons["peer"] != 5 {
 		t.Errorf("%+v", tally)
 	}
-	if err := d.Accept(Peers{netip.MustParsePrefix("192.0.2.1/32"): {}}); err != nil {
+	if err := d.Accept(Peers{netip.MustParsePrefix("192.0.2.1/32"): {}}, nil); err != nil {
 		t.Fatal(err)
 	}
 	arriveInOrder(t, d, 1, 15, 5)
@@ -113,7 +113,7 @@ func TestRunEndsWhenPeersChange(t *testing.T) {
 // same processor, cannot wait for its end, and is counted as contended. One on another
 // processor waits, and where that takes too long is counted so too.
 func TestPacketDuringACollection(t *testing.T) {
-	d := open(t, Settings{slots: 1})
+	d := openTC(t, Settings{slots: 1})
 	arriveInOrder(t, d, 1, 0, 10)
 	var slot destinationSlot
 	if err := d.objects.Slots.Lookup(uint32(0), &slot); err != nil {

@@ -87,6 +87,7 @@ static __always_inline int sparse_account(const struct mark *m, struct tally *ta
 		return 1;
 	}
 	window_unmarked(&flow->window, packets, m->length);
+	flow->touched = 1;
 	flow_unlock(&held);
 	return 1;
 }

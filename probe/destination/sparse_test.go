@@ -205,7 +205,7 @@ func TestSparseFlowsOfOthers(t *testing.T) {
 		if after := d.mustTally(t); after.Packets != before.Packets || after.Unmarked != before.Unmarked+2 {
 			t.Errorf("tally went from %+v to %+v", before, after)
 		}
-		if err := d.Accept(Peers{netip.MustParsePrefix("192.0.2.9/32"): {}}); err != nil {
+		if err := d.Accept(Peers{netip.MustParsePrefix("192.0.2.9/32"): {}}, nil); err != nil {
 			t.Fatal(err)
 		}
 		f.arrive(1, false)

@@ -1,6 +1,10 @@
 package destination
 
-import "pillion.dev/measure/histogram"
+import (
+	"time"
+
+	"pillion.dev/measure/histogram"
+)
 
 // state is what was last read of a flow, and what is owed to its rows. Histograms are not
 // in it: the program begins them from zero when it hands them over.
@@ -10,12 +14,26 @@ type state struct {
 	// owed are losses that a row reported and that turned out to be late
 	// arrivals: later rows pay them back.
 	owed uint64
+
+	// What reports add: see settle.go.
+	series   series // which the window is in
+	lost     series // a later one of which nothing has arrived
+	earlier  []series
+	restarts uint64 // of the window
+	unseen   uint64 // series that began and ended in the window between two readings
+	counted  int64  // expected packets of the window
+	past     int64  // expected packets of earlier series that the window does not count
+	pending  pending
+	read     totals    // as the program counts
+	floor    totals    // with pending packets that are in rows already
+	left     time.Time // when the flow left the table
+	narrow   bool      // of the numbers of the window only the lower 16 bits are those of the source
 }
 
 // totals are what a flow counted since it began.
 type totals struct {
-	Counts                       // but for Lost
-	missing                int64 // expected packets that have not come
+	Counts                 // but for Lost
+	unique                 uint64
 	delays, variations     uint64
 	delaySum, variationSum int64
 }
@@ -27,8 +45,7 @@ func totalsOf(f *destinationFlow) totals {
 			Packets: f.Packets, Bytes: f.Bytes, Expected: w.Expected, Duplicated: w.Duplicated,
 			Reordered: w.Reordered, Late: w.Late, Unchecked: w.Unchecked, Restarts: w.Restarts,
 		},
-		missing: int64(w.Expected) - int64(w.Unique),
-		delays:  f.Delays, delaySum: f.DelaySum,
+		unique: w.Unique, delays: f.Delays, delaySum: f.DelaySum,
 		variations: f.Variations, variationSum: f.VariationSum,
 	}
 }
@@ -36,25 +53,27 @@ func totalsOf(f *destinationFlow) totals {
 // change is what happened to a flow between two readings.
 type change struct {
 	Counts
+	announced        uint64 // of Lost: packets that only a report has told of
 	delay, variation distribution
+	states           States
 }
 
 func (c *change) add(other *change) {
 	c.Counts.add(other.Counts)
+	c.announced += other.announced
 	c.delay.add(&other.delay)
 	c.variation.add(&other.variation)
+	c.states = c.states.add(other.states)
 }
 
 // advance returns what is new in a flow, but for its pages outside of it.
 func (s *state) advance(f *destinationFlow) *change {
-	now, before := totalsOf(f), s.last
-	c := &change{Counts: Counts{
-		Packets: now.Packets - before.Packets, Bytes: now.Bytes - before.Bytes,
-		Expected: now.Expected - before.Expected, Lost: s.settle(now.missing - before.missing),
-		Duplicated: now.Duplicated - before.Duplicated, Reordered: now.Reordered - before.Reordered,
-		Late: now.Late - before.Late, Unchecked: now.Unchecked - before.Unchecked, Restarts: now.Restarts - before.Restarts,
-	}}
-	s.last, s.lastNs = now, f.LastNs
+	before := s.last
+	s.read = totalsOf(f)
+	s.follow(&f.Window)
+	c := s.difference()
+	now := &s.last
+	s.lastNs = f.LastNs
 	c.delay.moments(now.delays-before.delays, now.delaySum-before.delaySum, f.DelayMin, f.DelayMax)
 	c.variation.moments(now.variations-before.variations, now.variationSum-before.variationSum, f.VariationMin, f.VariationMax)
 	h := &f.Histograms
@@ -69,6 +88,25 @@ func (s *state) advance(f *destinationFlow) *change {
 	}
 	return c
 }
+
+// difference returns the counts that rows do not have yet.
+func (s *state) difference() *change {
+	now, before := s.read, s.last
+	now.Packets, now.Bytes = max(now.Packets, s.floor.Packets), max(now.Bytes, s.floor.Bytes)
+	now.Unchecked, now.unique = max(now.Unchecked, s.floor.Unchecked), max(now.unique, s.floor.unique)
+	expected := s.expected()
+	now.Expected = max(uint64(max(expected, 0)), before.Expected) // rows cannot take it back
+	s.last = now
+	return &change{Counts: Counts{
+		Packets: now.Packets - before.Packets, Bytes: now.Bytes - before.Bytes,
+		Expected: now.Expected - before.Expected, Lost: s.settle(now.missing() - before.missing()),
+		Duplicated: now.Duplicated - before.Duplicated, Reordered: now.Reordered - before.Reordered,
+		Late: now.Late - before.Late, Unchecked: now.Unchecked - before.Unchecked, Restarts: now.Restarts - before.Restarts,
+	}}
+}
+
+// missing are the expected packets that have not come.
+func (t *totals) missing() int64 { return int64(t.Expected) - int64(t.unique) }
 
 // enterPage adds a page that was outside of its flow.
 func (c *change) enterPage(page int, p *destinationPage) {

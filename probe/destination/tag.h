@@ -32,7 +32,13 @@ static __always_inline __u64 tag_time(const struct mark *m, __u64 now_ns)
 
 static __always_inline __u32 tag_kind(const struct mark *m)
 {
-	return m->modules | (m->ticks ? WIRE_TAG_TICKS : 0);
+	return m->kind ? m->kind : m->modules | (m->ticks ? WIRE_TAG_TICKS : 0);
+}
+
+/* The number that the tag covers, as it travels. */
+static __always_inline __u32 tag_number(const struct mark *m)
+{
+	return has_short_number(m) ? m->sequence & 0xffff : m->sequence;
 }
 
 /* Was the mark sent just now, as far as it says when? */
@@ -45,11 +51,12 @@ static __always_inline int tag_is_fresh(const struct mark *m, __u64 now_ns)
 
 /*
  * Was the mark written with the key of the flow, and not long ago? Sender and receiver may be
- * in different epochs: the one that is nearer in time is tried, too. A global function:
- * the verifier proves it once.
+ * in different epochs: the one that is nearer in time is tried, too, and the mark then says so. A
+ * global function: the verifier proves it once.
  */
-__noinline int tag_fits(const struct mark_key *flow, const struct mark *m, __u64 now_ns)
+__noinline int tag_fits(const struct mark_key *flow, struct mark *m, __u64 now_ns)
 {
+	__s64 other = now_ns >> (WIRE_TAG_EPOCH - 1) & 1 ? 1 : -1;
 	__u64 time;
 
 	if (!flow || !m || !m->tagged || !tag_is_fresh(m, now_ns))
@@ -57,11 +64,13 @@ __noinline int tag_fits(const struct mark_key *flow, const struct mark *m, __u64
 	time = tag_time(m, now_ns);
 #pragma clang loop unroll(disable)
 	for (int i = 0; i < 2; i++) {
-		if (tag_compute(flow, time, m->sequence, tag_kind(m)) == m->tag)
+		if (tag_compute(flow, time, tag_number(m), tag_kind(m)) == m->tag) {
+			m->epoch = i ? other : 0;
 			return 1;
+		}
 		if (m->modules & WIRE_DELAY)
 			return 0;
-		time += now_ns >> (WIRE_TAG_EPOCH - 1) & 1 ? 1 : -1ull;
+		time += other;
 	}
 	return 0;
 }

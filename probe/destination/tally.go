@@ -4,7 +4,7 @@ import "fmt"
 
 // rejectedNames are the names of the verdicts that reject, in the order of enum
 // verdict, from VERDICT_MALFORMED on.
-var rejectedNames = [...]string{"malformed", "inner", "peer", "filter", "forged", "replayed"}
+var rejectedNames = [...]string{"malformed", "inner", "peer", "filter", "forged", "replayed", "flow", "transit"}
 
 // Tally is what became of the packets that came to the device, counted as they
 // were on the wire: Seen = Packets + Unmarked + Rejected.
@@ -14,18 +14,25 @@ type Tally struct {
 	// Counted are those of Packets that carry no mark, but belong to a sparse flow.
 	Counted  uint64 `json:"counted"`
 	Unmarked uint64 `json:"unmarked"`
-	// Rejected marks were left in their packets; Reasons says why.
+	// Rejected marks were left in their packets; Reasons says why. Those in transit are meant
+	// for another host.
 	Rejected uint64            `json:"rejected"`
 	Reasons  map[string]uint64 `json:"rejected_reasons"`
-	// Restored, Amended and Unrestored are buffers: packets after merging.
+	// Mismatches are the sources of marks that were rejected for one of these: flow.
+	Mismatches []Mismatch `json:"mismatches,omitempty"`
+	// Restored, Amended and Unrestored are buffers: packets after merging. Amended ones are in
+	// transit, unless Settings.Amend is set.
 	Restored   uint64 `json:"restored"`
 	Amended    uint64 `json:"amended"`
 	Unrestored uint64 `json:"unrestored"`
-	// Kept are marks that were read and left in an option of the transport.
+	// Kept are marks that were read and left: in an option of the transport, or in a header
+	// of IPv6 options that a source of ours does not write in this form.
 	Kept uint64 `json:"kept"`
 	// FlowsFull and Contended packets are in Packets but in no flow.
 	FlowsFull uint64 `json:"flows_full"`
-	Contended uint64 `json:"contended"`
+	// ModuleStatesFull are packets of which a module kept nothing, for lack of room.
+	ModuleStatesFull uint64 `json:"module_states_full"`
+	Contended        uint64 `json:"contended"`
 	// Uncounted delays and variations are in no histogram, for lack of room.
 	Uncounted      uint64 `json:"uncounted"`
 	Flows          uint64 `json:"flows"`
@@ -48,6 +55,13 @@ func (d *Destination) Tally() (Tally, error) {
 		Counts: d.total.Counts, Reasons: map[string]uint64{}, Flows: uint64(len(d.flows)),
 		FlowsExpired: d.expired, FlowsEvicted: d.evicted,
 		Delay: d.total.delay.summary(), Variation: d.total.variation.summary(),
+	}
+	if err := d.objects.ModuleStatesFull.Get(&t.ModuleStatesFull); err != nil {
+		return Tally{}, fmt.Errorf("read tallies: %w", err)
+	}
+	var err error
+	if t.Mismatches, err = d.mismatches(); err != nil {
+		return Tally{}, err
 	}
 	// Of losses that were found later, those that no row could pay back.
 	for _, s := range d.flows {

@@ -42,6 +42,9 @@ static __always_inline struct option_words option_at(const void *from, int tagge
 #define HEAD_LENGTH bpf_htonl(0xff << 16)
 #define HEAD(length) bpf_htonl((__u32)WIRE_UDP_OPTION_KIND << 24 | (length) << 16 | WIRE_EXID)
 
+/* By what the head of an aggregate's option differs, but for the fields. */
+#define HEAD_AGGREGATE bpf_htonl((WIRE_EXID ^ WIRE_EXID_AGGREGATE) & ~WIRE_AGGREGATE_FIELDS)
+
 /* The checksum of the area with its length is right, and not zero. */
 static __always_inline int is_summed(const struct option_words *o, __u32 area)
 {
@@ -62,11 +65,11 @@ static __always_inline int take_option(struct mark *m, const struct option_words
 	int tagged = is_tagged_area(where);
 	__be32 other = option->head ^ HEAD(tagged ? WIRE_EXPERIMENT_TAGGED_LENGTH : WIRE_EXPERIMENT_LENGTH);
 
-	if (other & ~(HEAD_LENGTH | EXID_DIFFERENCE))
+	if ((other & ~(HEAD_LENGTH | EXID_DIFFERENCE)) && ((other ^ HEAD_AGGREGATE) & ~(HEAD_LENGTH | EXID_FIELDS)))
 		return VERDICT_UNMARKED;
 	if ((other & HEAD_LENGTH) || pad || !is_summed(option, where->area))
 		return VERDICT_MALFORMED;
-	if (read_experiment(m, option->number, option->time, other))
+	if (read_experiment(m, option->number, option->time, read_exid(m, bpf_htons((__u16)bpf_ntohl(option->head)))))
 		return VERDICT_MALFORMED;
 	if (tagged) {
 		if (!(m->modules & WIRE_LOSS))
@@ -202,50 +205,11 @@ static __always_inline int read_option_frame(struct xdp_md *ctx, struct mark *m,
 	return take_option(m, &option, &where, pad);
 }
 
-/* Will the kernel forward the packet? What it delivers here, and what it drops, it does not. */
-static __always_inline int is_forwarded(struct __sk_buff *skb, const struct mark *m)
-{
-	struct bpf_fib_lookup fib = {
-		.family = m->key.family == 6 ? 10 : 2, .l4_protocol = IPPROTO_UDP,
-		.sport = m->key.sport, .dport = m->key.dport, .tot_len = m->length, .ifindex = skb->ifindex,
-	};
-
-	if (m->key.family == 6) {
-		copy_address(fib.ipv6_src, m->key.src);
-		copy_address(fib.ipv6_dst, m->key.dst);
-	} else {
-		fib.ipv4_src = m->key.src[0];
-		fib.ipv4_dst = m->key.dst[0];
-	}
-	switch (bpf_fib_lookup(skb, &fib, sizeof(fib), 0)) {
-	case BPF_FIB_LKUP_RET_SUCCESS:
-	case BPF_FIB_LKUP_RET_NO_NEIGH:
-	case BPF_FIB_LKUP_RET_FRAG_NEEDED:
-	case BPF_FIB_LKUP_RET_UNSUPP_LWT:
-		return 1;
-	}
-	return 0;
-}
-
-static __noinline int find_route(struct __sk_buff *skb, const struct mark *m)
-{
-	struct flow_key key = m->key;
-	int route = is_forwarded(skb, m) ? ROUTE_FORWARD : ROUTE_HERE;
-	struct flow *flow;
-
-	flow_aggregate(&key);
-	flow = bpf_map_lookup_elem(&flows, &key);
-	if (flow)
-		flow->route = route;
-	return route;
-}
-
-/* route: what the flow remembers, or 0 */
-static __always_inline int is_stripped(struct __sk_buff *skb, const struct mark *m, int route)
+static __always_inline int is_stripped(int route)
 {
 	if (strip_options != STRIP_AUTO)
 		return strip_options == STRIP_ALWAYS;
-	return (route ? route : find_route(skb, m)) == ROUTE_FORWARD;
+	return route == ROUTE_FORWARD;
 }
 
 /* The header of the packet without its surplus area. sum: what a checksum of the packet changes by. */

@@ -35,7 +35,11 @@ struct window {
 	__u32 before; /* next as it was before the flow restarted */
 	__u64 began;  /* expected as it was when the flow began */
 	__u32 joined; /* we may have missed the beginning of the first burst */
-	__u32 sparse;
+	__u16 sparse;
+	__u8 narrow; /* the flow began with a number of 16 bits: nobody knows the bits above */
+	__u8 strayed; /* the last number was far behind, and stray is the next one */
+	__u16 stray;
+	__u16 zero[3];
 	__u64 expected;
 	__u64 unique;
 	__u64 duplicated;
@@ -120,22 +124,28 @@ static __always_inline void window_advance(struct window *w, __u32 first, __u32 
 	w->top = first;
 }
 
-/* A flow starts or restarts: what is missing since its base was lost. */
-static __always_inline void window_begin(struct window *w, __u32 first, int single)
+/* A flow starts or restarts with this number. */
+static __always_inline void window_start(struct window *w, __u32 first, int joined)
 {
-	__u32 head = first & (WIRE_FLOW_STRIDE - 1);
-
 	if (w->begun)
 		w->restarts++;
 	w->before = w->next;
 	if (!w->begun)
 		w->before = window_add(first, 1u << 30);
 	w->begun = 1;
-	w->next = head < WINDOW_HEAD ? first - head : first;
-	w->top = w->next;
+	w->next = w->top = first;
 	w->began = w->expected;
-	w->joined = head >= WINDOW_HEAD && !single;
+	w->joined = joined;
+	w->narrow = w->strayed = 0;
 	window_range(w, 0, WINDOW, FILL_NONE);
+}
+
+/* The same: what is missing since its base was lost. */
+static __always_inline void window_begin(struct window *w, __u32 first, int single)
+{
+	__u32 head = first & (WIRE_FLOW_STRIDE - 1);
+
+	window_start(w, head < WINDOW_HEAD ? first - head : first, head >= WINDOW_HEAD && !single);
 }
 
 /*
@@ -266,6 +276,7 @@ static __always_inline int window_next(struct window *w, __u32 sequence, __u32 c
 /* A run of such packets. */
 static __always_inline void window_run(struct window *w, __u32 count)
 {
+	w->strayed = 0;
 	window_range(w, w->next, count, FILL_SINGLES);
 	w->expected += count;
 	w->unique += count;

@@ -5,57 +5,24 @@ package flow
 
 import (
 	"encoding/binary"
-	"fmt"
 	"net/netip"
-	"strings"
 
 	"pillion.dev/wire/fivetuple"
 )
 
 // Fields are the fields in which two flows differ, as bits.
-type Fields uint32
+type Fields = fivetuple.Fields
 
 // The five fields; the values are those of probe/bpf/flow.h.
 const (
-	Src Fields = 1 << iota
-	Dst
-	Protocol
-	Sport
-	Dport
+	Src      = fivetuple.Src
+	Dst      = fivetuple.Dst
+	Protocol = fivetuple.Protocol
+	Sport    = fivetuple.Sport
+	Dport    = fivetuple.Dport
 
-	All = Src | Dst | Protocol | Sport | Dport
+	All = fivetuple.All
 )
-
-var fieldNames = []string{"src", "dst", "proto", "sport", "dport"}
-
-// ParseFields reads names separated by commas, such as "src,dst,proto".
-func ParseFields(text string) (Fields, error) {
-	var fields Fields
-	for name := range strings.SplitSeq(text, ",") {
-		found := false
-		for i, n := range fieldNames {
-			if strings.TrimSpace(name) == n {
-				fields |= 1 << i
-				found = true
-			}
-		}
-		if !found {
-			return 0, fmt.Errorf("read flow fields: no field %q; there are %s", name, strings.Join(fieldNames, ", "))
-		}
-	}
-	return fields, nil
-}
-
-// String gives the names as ParseFields reads them.
-func (f Fields) String() string {
-	var names []string
-	for i, n := range fieldNames {
-		if f&(1<<i) != 0 {
-			names = append(names, n)
-		}
-	}
-	return strings.Join(names, ",")
-}
 
 // Key is one flow. A field that is a wildcard is zero or invalid.
 type Key = fivetuple.Key
@@ -66,8 +33,12 @@ type Raw struct {
 	Src, Dst     [16]byte
 	Sport, Dport [2]byte
 	Protocol     uint8
-	Family       uint8
-	Zero         uint16
+	// Family is 4 or 6; at a destination that tells flows apart by different fields, those of an
+	// aggregate are above it: FLOW_FAMILY_BITS of account.h.
+	Family uint8
+	// Zero is the ingress at a destination (Key.Ingress), and at a source what tells aggregates
+	// of its policies apart.
+	Zero uint16
 }
 
 // RawSize is the size of Raw in bytes.
@@ -81,14 +52,36 @@ func (r Raw) Key() Key {
 	}
 }
 
+// Marked is Key at a destination, where flows are also told apart by the agent that marked them.
+func (r Raw) Marked() Key {
+	k := r.Key()
+	k.Ingress, k.Fields = uint32(r.Zero), Fields(r.Family>>familyBits)
+	return k
+}
+
+const familyBits = 3
+
 func (r Raw) address(b [16]byte) netip.Addr {
 	if b == [16]byte{} {
 		return netip.Addr{}
 	}
-	if r.Family == 4 {
+	if r.Family&(1<<familyBits-1) == 4 {
 		return netip.AddrFrom4([4]byte(b[:4]))
 	}
 	return netip.AddrFrom16(b)
+}
+
+// RawOf returns the key that a probe has for the flow.
+func RawOf(k Key) Raw {
+	r := Raw{Protocol: k.Protocol, Family: 6 | uint8(k.Fields)<<familyBits, Zero: uint16(k.Ingress)}
+	if k.Src.Is4() {
+		r.Family -= 6 - 4
+	}
+	copy(r.Src[:], k.Src.AsSlice())
+	copy(r.Dst[:], k.Dst.AsSlice())
+	binary.BigEndian.PutUint16(r.Sport[:], k.Sport)
+	binary.BigEndian.PutUint16(r.Dport[:], k.Dport)
+	return r
 }
 
 // ParseRaw reads a key out of a record.
@@ -99,5 +92,6 @@ func ParseRaw(b []byte) Raw {
 	copy(r.Sport[:], b[32:])
 	copy(r.Dport[:], b[34:])
 	r.Protocol, r.Family = b[36], b[37]
+	r.Zero = binary.NativeEndian.Uint16(b[38:])
 	return r
 }

@@ -5,37 +5,6 @@ import (
 	"testing"
 )
 
-func TestParseFields(t *testing.T) {
-	rows := []struct {
-		text string
-		want Fields
-		ok   bool
-	}{
-		{"src", Src, true},
-		{"src,dst", Src | Dst, true},
-		{"dport, sport", Sport | Dport, true},
-		{"src,dst,proto,sport,dport", All, true},
-		{"src,src", Src, true},
-		{"", 0, false},
-		{"src,", 0, false},
-		{"protocol", 0, false},
-		{"SRC", 0, false},
-	}
-	for _, row := range rows {
-		t.Run(row.text, func(t *testing.T) {
-			got, err := ParseFields(row.text)
-			if got != row.want || (err == nil) != row.ok {
-				t.Errorf("got %v, %v; want %v", got, err, row.want)
-			}
-		})
-	}
-	for fields := Fields(1); fields <= All; fields++ {
-		if again, err := ParseFields(fields.String()); again != fields || err != nil {
-			t.Errorf("%v is read as %v, %v", fields, again, err)
-		}
-	}
-}
-
 func TestRawKey(t *testing.T) {
 	rows := []struct {
 		name string

@@ -18,7 +18,7 @@ type Rule struct {
 	Protocol     uint8
 	Family       uint8
 	Fields       uint8
-	Zero         uint8
+	Policy       uint8 // of a source: how to mark what fits; of a destination: fields
 }
 
 // NewRule returns the rule that fits what the filter matches.

@@ -113,3 +113,44 @@ func TestTCXTakesOverFromClsact(t *testing.T) {
 		t.Error("a missing device is cleared")
 	}
 }
+
+// TestReplace puts one program in the place of another, by either hook.
+func TestReplace(t *testing.T) {
+	namespace := namespace.New(t)
+	first, second := passProgram(t, "first_tc"), passProgram(t, "second_tc")
+	if err := netns.Do(namespace, func() error {
+		for _, clsact := range []bool{false, true} {
+			a, err := Attach(first, loopback, Options{Point: Egress, Order: Last, Clsact: clsact})
+			if err != nil {
+				return err
+			}
+			for _, program := range []*ebpf.Program{second, second, first} {
+				if err := a.Replace(program); err != nil {
+					return err
+				}
+				if present, err := a.Present(); err != nil || !present {
+					t.Errorf("clsact %t: present %t, %v", clsact, present, err)
+				}
+			}
+			if got := filterNames(t, Egress); clsact != (len(got) == 1) {
+				t.Errorf("clsact %t: filters %v", clsact, got)
+			}
+			if err := a.Close(); err != nil {
+				return err
+			}
+			if got := filterNames(t, Egress); len(got) != 0 {
+				t.Errorf("clsact %t: filters %v after Close", clsact, got)
+			}
+		}
+		stays, err := Attach(first, loopback, Options{Point: Ingress, Order: First, Stay: true})
+		if err != nil {
+			return err
+		}
+		if err := stays.Replace(second); stays.filter == nil && !errors.Is(err, ebpf.ErrNotSupported) {
+			t.Errorf("a program that stays was replaced: %v", err)
+		}
+		return stays.Close()
+	}); err != nil {
+		t.Fatal(err)
+	}
+}

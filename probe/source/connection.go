@@ -63,13 +63,15 @@ func (c *Connections) add(cpu *sourceTally) {
 
 // connectionLimit says why connections are not marked, if any are not.
 func (s *Source) connectionLimit() string {
-	switch c := s.connections; {
-	case s.unfollowed != nil:
-		return fmt.Sprintf("no connection is marked by %v: %v", wire.TCPOption, s.unfollowed)
-	case c != nil && c.unlisted != nil:
-		return fmt.Sprintf("connections that began earlier are not marked: %v", c.unlisted)
-	case c != nil && c.refused:
-		return "connections that began earlier are not marked: that needs Linux 6.12"
+	for _, index := range s.places {
+		switch v, c := s.variants[index], s.variants[index].connections; {
+		case v.unfollowed != nil:
+			return fmt.Sprintf("no connection is marked by %v: %v", wire.TCPOption, v.unfollowed)
+		case c != nil && c.unlisted != nil:
+			return fmt.Sprintf("connections that began earlier are not marked: %v", c.unlisted)
+		case c != nil && c.refused:
+			return "connections that began earlier are not marked: that needs Linux 6.12"
+		}
 	}
 	return ""
 }
@@ -120,7 +122,8 @@ func (c *connections) open(spec *ebpf.CollectionSpec, maps map[string]*ebpf.Map)
 // follow attaches the programs if the list has the encoding first for local TCP of either
 // family. Without them its packets get the next of the list; if there is none that is an
 // error.
-func (s *Source) follow(spec *ebpf.CollectionSpec, list wire.EncodingList) error {
+func (s *Source) follow(v *variant, spec *ebpf.CollectionSpec) error {
+	list := v.policy.Encodings
 	var families wire.Class
 	for _, family := range []wire.Class{wire.ClassIPv4, wire.ClassIPv6} {
 		if first, ok := list.Choose(family | wire.ClassTCP); ok && first == wire.TCPOption {
@@ -130,23 +133,34 @@ func (s *Source) follow(spec *ebpf.CollectionSpec, list wire.EncodingList) error
 	if families == 0 {
 		return nil
 	}
-	var err error
-	if s.connections, err = openConnections(spec, s.objects.shared()); err != nil {
+	maps := s.objects.shared()
+	maps[".rodata"], maps[sourceMapConnections] = v.programs.Constants, v.programs.Connections
+	c, err := openConnections(spec, maps)
+	if err != nil {
 		if len(list) == 1 {
 			return err
 		}
-		s.unfollowed = err
+		v.unfollowed = err
 		return nil
 	}
-	return s.objects.TcpOptionFamilies.Set(uint32(families))
+	v.connections, v.families = c, families
+	return nil
 }
 
 // takeUp lets the program see the existing connections that the rules want.
 func (s *Source) takeUp() error {
-	c := s.connections
-	if c == nil {
-		return nil
+	for _, v := range s.variants {
+		if v == nil || v.connections == nil {
+			continue
+		}
+		if err := s.takeUpBy(v.connections); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+func (s *Source) takeUpBy(c *connections) error {
 	err := errors.Join(s.objects.ConnectionsFound.Set(uint32(0)), s.objects.ConnectionsRefused.Set(uint32(0)))
 	if err != nil {
 		return err

@@ -24,6 +24,7 @@
 #include "blackhole.h"
 #include "lease.h"
 #include "outcome.h"
+#include "policy.h"
 #include "rule.h"
 #include "sock.h"
 #include "stamp.h"
@@ -32,8 +33,13 @@
 const volatile __u64 network_cookie; /* of the device's network namespace */
 const volatile __u32 device_index;
 
-/* WIRE_IPV4 | WIRE_IPV6: whose TCP has this encoding first; 0 until the program is attached. */
+/*
+ * WIRE_IPV4 | WIRE_IPV6, two bits for each policy: whose TCP has this encoding first; 0 until
+ * the program is attached.
+ */
 volatile __u32 tcp_option_families;
+
+#define TCP_OPTION_FAMILIES (tcp_option_families >> 2 * policy_index & (WIRE_IPV4 | WIRE_IPV6))
 
 struct connection {
 	__u32 judged;	/* rules_state when wanted was found; 0: never */
@@ -79,8 +85,7 @@ static __always_inline int after(__u32 a, __u32 b)
 /* Process context, which packets may interrupt: counts atomically. */
 #define CONNECTION_COUNT(member)                                                \
 	do {                                                                    \
-		__u32 zero = 0;                                                 \
-		struct tally *tally = bpf_map_lookup_elem(&tallies, &zero);     \
+		struct tally *tally = tally_find();                             \
 										\
 		if (tally)                                                      \
 			__sync_fetch_and_add(&tally->member, 1);                \
@@ -89,11 +94,11 @@ static __always_inline int after(__u32 a, __u32 b)
 /* A global function: the verifier proves it once, apart from its callers. */
 __noinline int connection_matches(const struct flow_key *key)
 {
-	__u32 families = tcp_option_families;
+	__u32 families = TCP_OPTION_FAMILIES;
 
 	if (!key || !(families & (key->family == 6 ? WIRE_IPV6 : WIRE_IPV4)))
 		return 0;
-	return rule_match(key) && !tag_key_missing(key);
+	return rule_match(key) == policy_index + 1 && !tag_key_missing(key);
 }
 
 static __always_inline int connection_wanted(struct tcp_sock *tcp)
@@ -279,6 +284,13 @@ static __always_inline void connection_write(struct bpf_sock_ops *ops)
 		.mark = { .kind = WIRE_TCP_ROOM_KIND, .length = TCP_OPTION_LENGTH, .exid = bpf_htons(WIRE_EXID) },
 	};
 
+	if (policies_differ) { /* the program of another policy may have made the room */
+		struct bpf_sock *sk = ops->sk;
+		struct connection *c = sk ? bpf_sk_storage_get(&connections, sk, 0, 0) : 0;
+
+		if (!c || !c->wanted)
+			return;
+	}
 	bpf_store_hdr_opt(ops, &option, TCP_OPTION_LENGTH, 0);
 }
 

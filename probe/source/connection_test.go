@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"testing"
 
 	"pillion.dev/internal/netns"
@@ -60,28 +61,9 @@ func TestConnectionsGetRoom(t *testing.T) {
 			name := namespace.New(t)
 			existing := connect(t, name, address)
 			existing.echo(t)
-			var s *Source
-			err := netns.Do(name, func() error {
-				device, err := hook.Find("lo")
-				if err != nil {
-					return err
-				}
-				s, err = Open(device, Settings{
-					Modules: wire.Delay | wire.Loss, Encodings: wire.EncodingList{wire.TCPOption}, StartEmpty: true,
-				})
-				return err
+			s := openOnLoopback(t, name, Settings{
+				Modules: wire.Delay | wire.Loss, Encodings: wire.EncodingList{wire.TCPOption}, StartEmpty: true,
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() {
-				if err := s.Close(); err != nil {
-					t.Error(err)
-				}
-			})
-			if err := s.Renew(Forever); err != nil {
-				t.Fatal(err)
-			}
 			rounds := func(rules []fivetuple.Filter) (marked, connections uint64) {
 				t.Helper()
 				if err := s.SetRules(rules, nil); err != nil {
@@ -108,5 +90,82 @@ func TestConnectionsGetRoom(t *testing.T) {
 				t.Errorf("%d segments of %d connections are still marked", marked, connections)
 			}
 		})
+	}
+}
+
+// openOnLoopback has a namespace's own packets marked until the test ends.
+func openOnLoopback(t *testing.T, name string, settings Settings) *Source {
+	t.Helper()
+	var s *Source
+	err := netns.Do(name, func() error {
+		device, err := hook.Find("lo")
+		if err != nil {
+			return err
+		}
+		s, err = Open(device, settings)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := s.Renew(Forever); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Connections of two policies get room for the marks of their own, of different lengths, and
+// of those of a third none.
+func TestConnectionsOfPolicies(t *testing.T) {
+	name := namespace.New(t)
+	s := openOnLoopback(t, name, Settings{Modules: wire.Loss, Encodings: wire.EncodingList{wire.Native, wire.Shim}, StartEmpty: true})
+	option := wire.EncodingList{wire.TCPOption}
+	to := func(prefix string, policy int) Rule {
+		return Rule{fivetuple.Filter{Protocol: 6, HasProtocol: true, Dst: netip.MustParsePrefix(prefix)}, policy}
+	}
+	policies := []Policy{
+		{Modules: wire.Loss, Encodings: option}, {Modules: wire.Delay | wire.Loss, Encodings: option, Tagged: true},
+		{Modules: wire.Loss, Encodings: wire.EncodingList{wire.UDP}},
+	}
+	rules := []Rule{to("127.0.0.1/32", 0), to("127.0.0.2/32", 1), to("127.0.0.3/32", 2)}
+	set := func() {
+		t.Helper()
+		if err := netns.Do(name, func() error { return s.SetPolicies(policies, rules, nil) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set()
+	if err := s.SetKeys(map[netip.Prefix]wire.Key{everywhere[0]: pairKey}); err != nil {
+		t.Fatal(err)
+	}
+	// The client is 127.0.0.1, so that segments to it have the first policy.
+	for _, row := range []struct {
+		address string
+		tagged  bool // segments to it
+	}{{"127.0.0.1", false}, {"127.0.0.2", true}} {
+		before := s.mustTally(t)
+		connect(t, name, row.address).echo(t)
+		after := s.mustTally(t)
+		marked, added := after.Marked-before.Marked, after.BytesAdded-before.BytesAdded
+		if marked < 4 || after.Connections.Marked-before.Connections.Marked != 2 || after.Connections.Limit != "" {
+			t.Errorf("%s: %d segments of %d ends marked: %+v", row.address, marked, after.Connections.Marked-before.Connections.Marked, after)
+		}
+		if long := added > marked*uint64(wire.TCPOption.Overhead(wire.Loss)); long != row.tagged {
+			t.Errorf("%s: %d bytes added to %d segments", row.address, added, marked)
+		}
+	}
+	policies, rules = policies[:1], []Rule{{Filter: fivetuple.Filter{Protocol: 6, HasProtocol: true}}}
+	existing := connect(t, name, "127.0.0.2")
+	existing.echo(t)
+	set()
+	before := s.mustTally(t)
+	existing.echo(t)
+	if after := s.mustTally(t); after.Marked == before.Marked {
+		t.Errorf("no segment marked once there is one policy: %+v", after)
 	}
 }

@@ -8,6 +8,7 @@
 #define PILLION_SOURCE_FAST_PATH_H
 
 #include "headers.h"
+#include "hops.h"
 #include "lease.h"
 #include "sample.h"
 #include "tcp_option.h"
@@ -20,9 +21,7 @@ static __always_inline int fast_refuse(int verdict, __u32 probed)
 		return verdict;
 	if (UNLIKELY(probed == PROBE_UNMARKED))
 		return OUTCOME_PROBE;
-	if (UNLIKELY(bpf_jiffies64() >= lease_until))
-		return OUTCOME_NO_LEASE;
-	return UNLIKELY(!sample()) ? OUTCOME_NOT_SAMPLED : 0;
+	return UNLIKELY(bpf_jiffies64() >= lease_until) ? OUTCOME_NO_LEASE : 0;
 }
 
 /* A datagram that cannot carry a mark takes a number if the others of its flow are sparse. */
@@ -34,7 +33,7 @@ static __always_inline int datagram_refused(struct numbering *numbers, const str
 	return sparse_refused(numbers, 1, outcome);
 }
 
-/* Returns an outcome, or one of OPTION_PASS, OPTION_UNFIT and OPTION_FAILED. */
+/* Returns an outcome, or one of OPTION_PASS and those behind it. */
 static __always_inline int datagram_mark(struct __sk_buff *skb, struct datagram *d, __u32 probed,
 					 struct tally *tally)
 {
@@ -48,7 +47,7 @@ static __always_inline int datagram_mark(struct __sk_buff *skb, struct datagram 
 
 	if (flow_fields != FLOW_ALL) {
 		aggregate = d->headers.key;
-		flow_aggregate(&aggregate);
+		policy_aggregate(&aggregate);
 		flow = &aggregate;
 	}
 	numbers = number_known(flow);
@@ -61,6 +60,8 @@ static __always_inline int datagram_mark(struct __sk_buff *skb, struct datagram 
 		return outcome;
 	if (UNLIKELY(verdict))
 		return datagram_refused(numbers, flow, tally, verdict);
+	if (HOPS_TRACED && UNLIKELY(hops_turn(&d->headers.key, d->headers.length, judgement)))
+		return OPTION_TRACED;
 	area = UDP_OPTION_LENGTH + (d->udp_length & 1);
 	if (UNLIKELY(d->headers.length + area > JUDGEMENT_LIMIT(judgement)))
 		return datagram_refused(numbers, flow, tally, OUTCOME_MTU);
@@ -72,6 +73,10 @@ static __always_inline int datagram_mark(struct __sk_buff *skb, struct datagram 
 		return sparse_take(numbers, 1, OUTCOME_COUNTED);
 	if (UNLIKELY(tag_key(numbers, &d->headers.key, VERDICTS_KEPT, &key)))
 		return OUTCOME_NO_KEY;
+	if (UNLIKELY(SAMPLING) && datagram_partial(skb, d) < 0) /* the general path chooses */
+		return OPTION_UNFIT;
+	if (UNLIKELY(!sample(skb, numbers, &d->headers.key, link_length + d->headers.size, skb->len)))
+		return OUTCOME_NOT_SAMPLED;
 	outcome = option_insert(skb, d, area, numbers, &key);
 	if (LIKELY(outcome == OUTCOME_MARKED))
 		tally->bytes_added += area;
@@ -80,24 +85,30 @@ static __always_inline int datagram_mark(struct __sk_buff *skb, struct datagram 
 	return outcome;
 }
 
-/* option: room for a mark in a segment of this host. Returns an outcome, or OPTION_PASS. */
+/* option: room for a mark in a segment of this host. Returns an outcome, OPTION_PASS or OPTION_TRACED. */
 static __always_inline int segment_mark(struct __sk_buff *skb, struct headers *h, struct wire_experiment *option,
 					__u32 probed, __u32 packets, struct tally *tally)
 {
 	struct numbering *numbers = number_known(&h->key);
 	struct mark_key key = {};
+	__u64 judgement;
 	int verdict, outcome;
 
 	if (UNLIKELY(!numbers))
 		return OPTION_PASS;
-	verdict = JUDGEMENT_VERDICT(flow_judgement(&h->key, numbers));
+	judgement = flow_judgement(&h->key, numbers);
+	verdict = JUDGEMENT_VERDICT(judgement);
 	if (UNLIKELY(verdict && verdict != OUTCOME_NO_MATCH))
 		return OPTION_PASS;
 	outcome = fast_refuse(verdict, probed);
 	if (UNLIKELY(outcome))
 		return outcome;
+	if (HOPS_TRACED && !skb->gso_size && UNLIKELY(hops_turn(&h->key, h->length, judgement)))
+		return OPTION_TRACED;
 	if (UNLIKELY(tag_key(numbers, &h->key, VERDICTS_KEPT, &key)))
 		return OUTCOME_NO_KEY;
+	if (UNLIKELY(!sample(skb, numbers, &h->key, link_length + h->size, skb->len)))
+		return OUTCOME_NOT_SAMPLED;
 	if (!(modules & WIRE_LOSS))
 		numbers = &unnumbered;
 	tcp_option_fill(skb, option, link_length + h->size, numbers, packets, stamp_modules(numbers), &key);
@@ -105,7 +116,7 @@ static __always_inline int segment_mark(struct __sk_buff *skb, struct headers *h
 	return OUTCOME_MARKED;
 }
 
-/* Returns an outcome, or one of OPTION_PASS, OPTION_UNFIT and OPTION_FAILED. */
+/* Returns an outcome, or one of OPTION_PASS and those behind it. */
 static __always_inline int fast_mark(struct __sk_buff *skb, __u32 packets, struct tally *tally)
 {
 	__u32 probed = probed_encoding(skb), gso_size = skb->gso_size;

@@ -124,3 +124,33 @@ func withoutMark(packet []byte) []byte {
 	}
 	return b
 }
+
+// TestGeneralPathFallsThrough: a packet of the general path leaves unmarked, and is counted,
+// once no process holds the table of stages.
+func TestGeneralPathFallsThrough(t *testing.T) {
+	s := open(t, all(wire.UDPOption, wire.Delay|wire.Loss))
+	fast := ipv4("192.0.2.1", "198.51.100.2", 17, ported(1, 2, []byte("x")))
+	general := ipv6("2001:db8::1", "2001:db8::2", 58, []byte{128, 0, 0, 0, 1, 2, 0, 1})
+	for _, packet := range [][]byte{fast, general} {
+		if got := s.outcome(t, packet); got != "marked" {
+			t.Errorf("%x: %s", packet, got)
+		}
+	}
+	if err := s.objects.Stages.Delete(uint32(0)); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.outcome(t, fast); got != "marked" {
+		t.Errorf("fast path without stages: %s", got)
+	}
+	if got := s.outcome(t, general); got != "no_room" {
+		t.Errorf("general path without stages: %s", got)
+	}
+	tally := s.mustTally(t)
+	seen := tally.Marked + tally.Counted
+	for _, n := range tally.Skipped {
+		seen += n
+	}
+	if tally.Seen != 4 || seen != 4 || tally.Marked != 3 {
+		t.Errorf("tally %+v", tally)
+	}
+}

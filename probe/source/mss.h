@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * TCP makes room for marks: the MSS that either side announces in SYN and
- * SYN-ACK is lowered to what fits the path with a mark (RFC 9293, 3.7.1).
+ * TCP makes room for marks: the MSS that the peer announces in its SYN or SYN-ACK is
+ * lowered, before the kernel or a host behind this one reads it, by what a mark adds
+ * (RFC 9293, 3.7.1). What this side announces limits the packets that come: their source
+ * does the same.
  */
 #ifndef PILLION_SOURCE_MSS_H
 #define PILLION_SOURCE_MSS_H
@@ -12,16 +14,26 @@
 
 #define TCP_OPTION_MSS 2
 
-static __always_inline __u32 mss_limit(const struct subject *s)
+/* key: of the packets that the announced MSS limits */
+static __always_inline __u32 mss_limit(const struct subject *s, __u32 announced)
 {
 	__u32 headers = s->l4 - link_length + sizeof(struct tcphdr);
+	__u32 least = s->key.family == 6 ? PATH_LEAST_6 : PATH_LEAST_4, path = path_limit(&s->key);
 	__u32 class = packet_class(s);
 	__u32 add = mark_length(encoding_of(class), modules);
-	__u32 segmented = mark_length(encoding_of(class | WIRE_GSO), modules);
+	__u32 segmented = mark_length(encoding_of(class | WIRE_INDEX_GSO), modules);
+	__u32 limit;
 
 	if (add < segmented)
 		add = segmented;
-	return path_mtu > headers + add ? path_mtu - headers - add : 0;
+	if (path <= headers + add)
+		return 0;
+	limit = headers + announced;
+	if (limit < least) /* every link takes that */
+		limit = least;
+	if (limit > path)
+		limit = path;
+	return limit - headers - add;
 }
 
 struct mss_walk {
@@ -72,7 +84,7 @@ __noinline int mss_clamp(struct __sk_buff *skb, struct subject *s, struct tally 
 	if (at < 2 || at > TCP_OPTIONS_MAX - 2)
 		return 0;
 	from = walk.options[at] | walk.options[at + 1] << 8;
-	limit = mss_limit(s);
+	limit = mss_limit(s, bpf_ntohs(from));
 	if (!limit || bpf_ntohs(from) <= limit)
 		return 0;
 	to = bpf_htons(limit);

@@ -11,6 +11,11 @@
 #include "../bpf/tag.h"
 #include "outcome.h"
 
+/* Bit by number: encodings that occur in the list. The verifier removes the code of others. */
+const volatile __u32 encodings_used;
+
+#define ENCODING_USED(name) (encodings_used & 1u << WIRE_ENCODING_##name)
+
 /* Which packets of a flow are stamped: see stamp.h. */
 struct stamping {
 	__u16 second; /* when the current one began, in units of 2^stamp_shift ticks */
@@ -20,7 +25,19 @@ struct stamping {
 	__u8 state;   /* STAMP_SETTLED, STAMP_DONE, STAMP_BEGUN */
 };
 
+/* What TCP has sent in a flow: see retransmit.h. */
+struct sending {
+	__u32 top;     /* sequence number behind all data */
+	__u32 watched; /* first sequence number of the segment that is watched */
+	__u16 largest; /* size of a packet without a mark, bytes; 0: nothing was sent */
+	__u8 when;     /* it was sent; 0: none is watched */
+	__u8 failed;   /* watched segments in a row that were retransmitted */
+};
+
 #define STAMP_BEGUN 4 /* of state: packets of the flow have numbers */
+
+/* The bits of a judgement that are the policy. */
+#define JUDGEMENT_POLICY(judgement) ((__u32)((judgement) >> 44) & (POLICIES_MAX - 1))
 
 struct numbering {
 	__u32 next;	/* modulo 2^31 */
@@ -29,7 +46,9 @@ struct numbering {
 	struct stamping stamping;
 	struct mark_key key; /* if key_state is rules_state: see tag.h */
 	__u32 key_state;
-	__u32 zero;
+	__u32 sampled; /* packets that sampling counted, and a random number: see sample.h */
+	__u32 first; /* next, when the flow began */
+	struct sending sending;
 };
 
 /* Key: flow. Value: its numbers. Written here; the agent only removes. */
@@ -74,16 +93,31 @@ static __always_inline struct numbering *number_known(const struct flow_key *key
 	return slot && slot_has(&slot->key, words) ? &slot->numbers : 0;
 }
 
+/*
+ * The number with which a flow begins. Marks with 16 bits of it begin at random, but not where a destination
+ * that sees another mark of the flow would take it for the beginning of one with a multiple of WIRE_FLOW_STRIDE.
+ */
+static __always_inline __u32 number_first(void)
+{
+	__u32 random = bpf_get_prandom_u32();
+
+	if (ENCODING_USED(PDM))
+		return (random & (WIRE_FLOW_STRIDE - 1)) | 64;
+	return (random * WIRE_FLOW_STRIDE) & WIRE_SEQUENCE_MASK;
+}
+
 static __noinline struct numbering *number_start(const struct flow_key *key, struct tally *tally)
 {
 	const struct slot_key *words = (const void *)key;
 	struct numbering fresh = {
-		.next = (bpf_get_prandom_u32() * WIRE_FLOW_STRIDE) & WIRE_SEQUENCE_MASK,
+		.next = number_first(),
 		.used = bpf_jiffies64(),
+		.sampled = bpf_get_prandom_u32(),
 	};
 	struct slot *slot;
 	__u64 was;
 
+	fresh.first = fresh.next;
 	if (!key || !tally)
 		return 0;
 	slot = slot_of(words);
@@ -136,9 +170,18 @@ static __always_inline __be32 number_take(struct numbering *numbers, __u32 count
 	return bpf_htonl(first);
 }
 
-volatile __u32 sweep_idle;    /* ticks after which a flow is idle; written by the agent */
+/* By policy: ticks after which a flow is idle. Written by the agent. */
+volatile __u32 sweep_idle[POLICIES_MAX];
 volatile __u32 sweep_expired; /* flows that source_sweep removed */
 volatile __u32 sweep_present; /* and those that are left */
+
+/* last: of the key of a flow. An aggregate's policy is in the key, that of others is who judged. */
+static __always_inline __u32 number_policy(__u64 last, const struct numbering *numbers)
+{
+	__u32 aggregate = last >> 48;
+
+	return (aggregate ? aggregate - 1 : JUDGEMENT_POLICY(numbers->judgement)) & (POLICIES_MAX - 1);
+}
 
 static long sweep_slot(void *map, __u32 *index, struct slot *slot, void *none)
 {
@@ -147,7 +190,7 @@ static long sweep_slot(void *map, __u32 *index, struct slot *slot, void *none)
 
 	if (!last || last == SLOT_BUSY)
 		return 0;
-	if (idle > 0 && (__u32)idle > sweep_idle &&
+	if (idle > 0 && (__u32)idle > sweep_idle[number_policy(last, &slot->numbers)] &&
 	    __sync_val_compare_and_swap(&slot->key.last, last, 0) == last)
 		sweep_expired++;
 	else

@@ -7,6 +7,8 @@
 
 #include <bpf/bpf_helpers.h>
 
+#include "policy.h"
+
 enum outcome {
 	OUTCOME_MARKED,
 	OUTCOME_NOT_IP,
@@ -34,6 +36,7 @@ enum outcome {
 	OUTCOME_PATH_FAILED,	 /* marked packets do not arrive, in any encoding that applies */
 	OUTCOME_NO_KEY,		 /* its destination shares no key with this host */
 	OUTCOME_COUNTED,	 /* no mark, but a sequence number: see sparse.h */
+	OUTCOME_RETRANSMITTED,	 /* its mark may be why it was lost: see retransmit.h */
 	OUTCOMES,
 };
 
@@ -52,12 +55,20 @@ struct tally {
 	__u64 segments_full;		/* no room among the options */
 };
 
-/* Key: 0. Value: what became of the packets of each CPU. Written here. */
+/* Key: policy. Value: what became of its packets, by CPU. Written here. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, POLICIES_MAX);
 	__type(key, __u32);
 	__type(value, struct tally);
 } tallies SEC(".maps");
+
+/* Of the policy of this program. */
+static __always_inline struct tally *tally_find(void)
+{
+	__u32 policy = policy_index;
+
+	return bpf_map_lookup_elem(&tallies, &policy);
+}
 
 #endif

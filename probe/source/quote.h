@@ -20,10 +20,6 @@
 #define ICMP_TOO_BIG 4
 #define ICMPV6_TOO_BIG 2
 
-/* No path MTU is believed to be less. */
-#define PATH_LEAST_4 576  /* what every host can receive (RFC 791) */
-#define PATH_LEAST_6 1280 /* the least of any link (RFC 8200) */
-
 /* How far back the number of a quoted packet may lie: packets within a round trip. */
 #define QUOTE_WINDOW 0x4000
 
@@ -152,7 +148,7 @@ static __always_inline void quote_tcp(struct __sk_buff *skb, struct quote *q)
 	if (head == TCP_TIMESTAMPS)
 		at += TCP_TIMESTAMPS_LENGTH;
 	if (bpf_skb_load_bytes(skb, at, &option, sizeof(option)) || option.kind != WIRE_TCP_OPTION_KIND ||
-	    (option.exid != bpf_htons(WIRE_EXID) && option.exid != bpf_htons(WIRE_EXID_SPARSE)) || !option.number)
+	    (option.exid != bpf_htons(WIRE_EXID) && option.exid != stamp_exid()) || !option.number)
 		return;
 	q->kind = sparse_marks ? WIRE_LOSS | WIRE_SPARSE : WIRE_LOSS;
 	if (option.time) {
@@ -206,7 +202,8 @@ static __always_inline int quote_options(struct __sk_buff *skb, struct quote *q)
 		at += sizeof(option);
 		after = at + sizeof(q->number);
 		if (option.length == WIRE_OPTION_SPARSE_LENGTH || option.length == WIRE_OPTION_TAGGED_SPARSE_LENGTH) {
-			q->kind |= WIRE_SPARSE;
+			if (sparse_marks)
+				q->kind |= WIRE_SPARSE;
 			after++; /* flags */
 		}
 		quote_number(skb, q, at, after);
@@ -265,7 +262,7 @@ static __always_inline enum proof quote_proves(const struct quote *q)
 	struct flow_key flow __attribute__((aligned(8))) = q->key;
 	struct numbering *numbers;
 
-	flow_aggregate(&flow);
+	policy_aggregate(&flow);
 	numbers = number_known(&flow);
 	if (!numbers)
 		numbers = bpf_map_lookup_elem(&flow_numbers, &flow);
@@ -304,7 +301,7 @@ static __always_inline void path_receive(struct __sk_buff *skb, const __be32 *to
 	struct quote q = { .at = at + sizeof(struct icmp_error) };
 	struct icmp_error error;
 	enum proof proof;
-	__u32 mtu;
+	__u32 match, mtu;
 
 	if (bpf_skb_load_bytes(skb, at, &error, sizeof(error)))
 		return;
@@ -318,6 +315,9 @@ static __always_inline void path_receive(struct __sk_buff *skb, const __be32 *to
 		if (mtu < PATH_LEAST_4)
 			mtu = PATH_LEAST_4;
 	}
+	match = rule_match(&q.key);
+	if (match && match != policy_index + 1) /* of another policy; without ports no rule may fit */
+		return;
 	if (!same_address(to, q.src) || q.length <= mtu || q.length > path_mtu)
 		return;
 	proof = quote_proves(&q);

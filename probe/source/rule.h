@@ -35,6 +35,7 @@ struct {
 	__type(value, __u8);
 } targets SEC(".maps");
 
+/* Returns the policy of the first rule that fits, plus one, or 0. */
 __noinline int rule_any(const struct flow_key *key)
 {
 	__u32 choice = rule_choice, first;
@@ -46,7 +47,7 @@ __noinline int rule_any(const struct flow_key *key)
 		if (i >= (choice & RULE_COUNT))
 			return 0;
 		if (rule_fits(&rules[first + i], key))
-			return 1;
+			return rules[first + i].policy + 1;
 	}
 	return 0;
 }
@@ -59,6 +60,7 @@ static __always_inline int rule_target(const struct flow_key *key)
 	return !!bpf_map_lookup_elem(&targets, &target);
 }
 
+/* As rule_any; if there are no rules, the first policy is that of every packet. */
 static __always_inline int rule_match(const struct flow_key *key)
 {
 	if (every_packet)

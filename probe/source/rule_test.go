@@ -85,7 +85,7 @@ func TestRulesAgainstReference(t *testing.T) {
 func TestTooManyRules(t *testing.T) {
 	settings := all(wire.UDP, wire.Delay)
 	settings.Rules = make([]fivetuple.Filter, RulesMax+1)
-	if _, err := specification(hookDevice, settings); !errors.Is(err, fivetuple.ErrFilter) {
+	if _, err := specification(hookDevice, settings, 0); !errors.Is(err, fivetuple.ErrFilter) {
 		t.Errorf("got %v, want %v", err, fivetuple.ErrFilter)
 	}
 }

@@ -21,18 +21,25 @@ const (
 )
 
 // SetRules replaces the rules while traffic flows; no packet sees half of a change, and
-// sequence numbers continue. With targets, a packet must also be addressed to one of them.
+// sequence numbers continue. With targets, a packet must also be addressed to one of them. All
+// rules have the first policy.
 func (s *Source) SetRules(rules []fivetuple.Filter, targets []netip.Addr) error {
 	if len(rules) > RulesMax {
 		return fmt.Errorf("choose packets: %w: %d rules, at most %d", fivetuple.ErrFilter, len(rules), RulesMax)
 	}
-	if err := s.choose(rules, targets); err != nil {
+	all := make([]Rule, len(rules))
+	for i, rule := range rules {
+		all[i] = Rule{rule, s.places[0]}
+	}
+	s.filters = rules
+	if err := s.choose(all, targets); err != nil {
 		return fmt.Errorf("choose packets: %w", err)
 	}
 	return nil
 }
 
-func (s *Source) choose(rules []fivetuple.Filter, targets []netip.Addr) error {
+// choose has rules whose policies are indices of variants.
+func (s *Source) choose(rules []Rule, targets []netip.Addr) error {
 	var both [2 * RulesMax]flow.Rule
 	if err := s.objects.Rules.Get(&both); err != nil {
 		return err
@@ -42,7 +49,8 @@ func (s *Source) choose(rules []fivetuple.Filter, targets []netip.Addr) error {
 		choice, first = choice|choiceTable, RulesMax
 	}
 	for i, rule := range rules {
-		both[first+i] = flow.NewRule(rule)
+		both[first+i] = flow.NewRule(rule.Filter)
+		both[first+i].Policy = uint8(rule.Policy)
 	}
 	if err := s.objects.Rules.Set(both); err != nil {
 		return err

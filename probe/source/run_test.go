@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
+	"errors"
+	"flag"
 	"math/rand/v2"
 	"testing"
 
@@ -14,6 +16,10 @@ import (
 	"pillion.dev/wire"
 	"pillion.dev/wire/test/codec"
 )
+
+// dispatched has all tests of packets run through the dispatcher, as packets do where
+// policies differ.
+var dispatched = flag.Bool("dispatched", false, "lead packets to their policy first")
 
 // all is what most tests mark: everything, in each packet.
 func all(encoding wire.Encoding, modules wire.Module) Settings {
@@ -29,8 +35,8 @@ func open(t *testing.T, settings Settings, changes ...func(*ebpf.CollectionSpec)
 	t.Helper()
 	namespace.NeedRoot(t)
 	settings.Flows = cmp.Or(settings.Flows, 1024)
-	s := &Source{device: hookDevice, idle: cmp.Or(settings.Idle, DefaultIdle), sparse: settings.Sparse, tagged: settings.Tagged}
-	spec, err := specification(hookDevice, settings)
+	settings.Idle = cmp.Or(settings.Idle, DefaultIdle)
+	s, spec, err := newSource(hookDevice, settings)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,6 +48,7 @@ func open(t *testing.T, settings Settings, changes ...func(*ebpf.CollectionSpec)
 	if err := spec.LoadAndAssign(&s.objects, nil); err != nil {
 		t.Fatalf("load source: %+v", err)
 	}
+	s.adopt()
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -53,7 +60,22 @@ func open(t *testing.T, settings Settings, changes ...func(*ebpf.CollectionSpec)
 	if err := s.Renew(Forever); err != nil {
 		t.Fatal(err)
 	}
+	if *dispatched {
+		s.dispatch(t)
+	}
 	return s
+}
+
+// dispatch makes the dispatcher, with one policy, what tests call source_tc.
+func (s *Source) dispatch(t *testing.T) {
+	t.Helper()
+	if err := errors.Join(s.loadDispatcher(), s.fill(s.places)); err != nil {
+		t.Fatal(err)
+	}
+	first := s.objects.SourceTc
+	s.objects.SourceTc, s.entry = s.dispatcher.Program, s.dispatcher.Program
+	s.dispatcher.Program = nil // closed with the objects
+	t.Cleanup(func() { first.Close() })
 }
 
 // frame puts a packet on Ethernet.
@@ -108,7 +130,7 @@ func (s *Source) mark(t *testing.T, packet []byte) codec.Mark {
 func (s *Source) outcome(t *testing.T, packet []byte) string {
 	t.Helper()
 	before := s.mustTally(t)
-	out := run(t, s.objects.SourceTc, packet)
+	out := run(t, s.entry, packet)
 	after := s.mustTally(t)
 	if after.Seen-before.Seen != 1 {
 		t.Fatalf("one packet was counted %d times", after.Seen-before.Seen)

@@ -1,66 +1,146 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * Which of the matching packets to mark (PSAMP, RFC 5475): systematic
- * count-based, uniform random, systematic time-based. The agent changes the
- * three while traffic flows; a packet must pass all that are set. A
- * segmentation buffer is one unit.
+ * Which of the packets that can be marked are marked (PSAMP, RFC 5475): systematic
+ * count-based in each flow, uniform random, hash-based on content, systematic time-based. The
+ * agent changes them while traffic flows; a packet must pass all that are set. A segmentation
+ * buffer is one unit. A packet that is refused for another reason is not counted.
  */
 #ifndef PILLION_SOURCE_SAMPLE_H
 #define PILLION_SOURCE_SAMPLE_H
 
 #include "../bpf/packet.h"
+#include "../bpf/tag.h"
+#include "number.h"
+#include "policy.h"
 
-volatile __u32 sample_every PER_PACKET = 1; /* 1-in-N; 0 and 1: all */
-volatile __u32 sample_random PER_PACKET;	 /* probability in 2^-32; 0: all */
-volatile __u64 sample_gap_ns PER_PACKET;	 /* at most one in this time; 0: no limit */
-
-/* When the time-based sampler may choose again; CLOCK_MONOTONIC ns. */
-__u64 sample_next_ns;
-
-/* Per CPU, so that senders on many cores do not wait for each other. */
-struct sample_count {
-	__u32 since; /* matching packets since the last one that was chosen */
+struct sampling {
+	struct mark_key seed; /* of the hash */
+	__u64 gap_ns; /* at most one in this time; 0: no limit */
+	__u32 every;  /* 1-in-N of each flow; 0 and 1: all */
+	__u32 random; /* probability in 2^-32; 0: all */
+	__u32 hashed; /* part of the values of the hash, in 2^-32; 0: all */
+	__u32 zero;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct sample_count);
-} sample_counts SEC(".maps");
+volatile struct sampling samplings[POLICIES_MAX]; /* by policy */
+volatile __u32 sampled_policies PER_PACKET;	  /* bit by policy: those whose sampling leaves packets out */
 
-static __always_inline int sample_by_count(__u32 every)
+/* By policy: when the time-based sampler may choose again; CLOCK_MONOTONIC ns. */
+__u64 sample_next_ns[POLICIES_MAX];
+
+#define SAMPLING (sampled_policies & 1u << policy_index)
+#define SAMPLING_OF_POLICY (&samplings[policy_index & (POLICIES_MAX - 1)])
+
+/*
+ * A flow begins with a random count, so that the place of the first packet that is chosen is
+ * uniform from 1 to N.
+ */
+static __always_inline int sample_by_count(struct numbering *numbers, __u32 every)
 {
-	__u32 zero = 0;
-	struct sample_count *count = bpf_map_lookup_elem(&sample_counts, &zero);
-
-	if (!count)
-		return 0;
-	if (++count->since < every)
-		return 0;
-	count->since = 0;
-	return 1;
+	return __sync_fetch_and_add(&numbers->sampled, 1) % every == 0;
 }
 
 static __always_inline int sample_by_time(__u64 gap_ns)
 {
 	__u64 now = bpf_ktime_get_ns();
-	__u64 next = *(volatile __u64 *)&sample_next_ns;
+	__u64 *due = &sample_next_ns[policy_index & (POLICIES_MAX - 1)];
+	__u64 next = *(volatile __u64 *)due;
 
-	return now >= next && __sync_val_compare_and_swap(&sample_next_ns, next, now + gap_ns) == next;
+	return now >= next && __sync_val_compare_and_swap(due, next, now + gap_ns) == next;
 }
 
-static __always_inline int sample(void)
-{
-	__u32 every = sample_every;
-	__u32 random = sample_random;
-	__u64 gap_ns = sample_gap_ns;
+#define SAMPLE_CONTENT 32	  /* bytes of content in the hash */
+#define SAMPLE_TCP_SEQUENCE 4	  /* offset of sequence and acknowledgement in a TCP header ... */
+#define SAMPLE_TCP_LENGTH 8	  /* ... and their length: what TCP identifies a segment by */
+#define SAMPLE_MESSAGE 72	  /* bytes: flow key, content */
+#define SAMPLE_SCTP_HEADER 12	  /* ports, verification tag, checksum */
+#define SAMPLE_PORTS_HEADER 8	  /* of UDP, UDP-Lite, DCCP: with a checksum that may be computed later */
 
-	if (every > 1 && !sample_by_count(every))
+/* The content that no router changes: from where it is, for a transport header at l4. */
+static __always_inline __u32 sample_content(__u8 protocol, __u32 l4)
+{
+	switch (protocol) {
+	case IPPROTO_TCP:
+		return l4 + SAMPLE_TCP_SEQUENCE;
+	case IPPROTO_UDP:
+	case IPPROTO_UDPLITE:
+	case IPPROTO_DCCP:
+		return l4 + SAMPLE_PORTS_HEADER;
+	case IPPROTO_SCTP:
+		return l4 + SAMPLE_SCTP_HEADER;
+	}
+	return l4;
+}
+
+/*
+ * The hash of a packet: SipHash-2-4 of its addresses, ports, protocol and first content, with
+ * the seed that all points of a measurement have, so that they choose the same packets.
+ * l4, end: where the transport header begins, and where the packet ends. A global function:
+ * the verifier proves it once.
+ */
+__noinline __u32 sample_hash(struct __sk_buff *skb, const struct flow_key *key, __u32 l4, __u32 end)
+{
+	const struct slot_key *words = (const void *)key;
+	__u64 content[SAMPLE_CONTENT / 8] = {};
+	struct siphash hash;
+	struct mark_key seed;
+	__u32 at, length;
+
+	if (!key)
+		return 0;
+	at = sample_content(key->protocol, l4);
+	length = at < end ? end - at : 0;
+	if (length > SAMPLE_CONTENT)
+		length = SAMPLE_CONTENT;
+	if (key->protocol == IPPROTO_TCP && length > SAMPLE_TCP_LENGTH)
+		length = SAMPLE_TCP_LENGTH;
+	if (length) {
+		asm volatile("" : "+r"(length)); /* Linux 6.12 must see the range right before the call */
+		length = ((length - 1) & (SAMPLE_CONTENT - 1)) + 1;
+		bpf_skb_load_bytes(skb, at, content, length);
+	}
+	seed.words[0] = SAMPLING_OF_POLICY->seed.words[0];
+	seed.words[1] = SAMPLING_OF_POLICY->seed.words[1];
+	siphash_begin(&hash, &seed);
+	siphash_word(&hash, SIPHASH_WORD(words->words[0]));
+	siphash_word(&hash, SIPHASH_WORD(words->words[1]));
+	siphash_word(&hash, SIPHASH_WORD(words->words[2]));
+	siphash_word(&hash, SIPHASH_WORD(words->words[3]));
+	siphash_word(&hash, SIPHASH_WORD(words->last));
+	siphash_word(&hash, SIPHASH_WORD(content[0]));
+	siphash_word(&hash, SIPHASH_WORD(content[1]));
+	siphash_word(&hash, SIPHASH_WORD(content[2]));
+	siphash_word(&hash, SIPHASH_WORD(content[3]));
+	siphash_word(&hash, (__u64)SAMPLE_MESSAGE << 56);
+	return siphash_end(&hash);
+}
+
+/* Not inlined: most packets are not sampled. */
+static __noinline int sample_choose(struct __sk_buff *skb, struct numbering *numbers, const struct flow_key *key,
+				    __u32 l4, __u32 end)
+{
+	volatile struct sampling *sampling = SAMPLING_OF_POLICY;
+	__u32 every = sampling->every, random = sampling->random, hashed = sampling->hashed;
+	__u64 gap_ns = sampling->gap_ns;
+
+	numbers->used = bpf_jiffies64(); /* a flow of which no packet is chosen for long is not idle */
+	if (every > 1 && !sample_by_count(numbers, every))
 		return 0;
 	if (random && bpf_get_prandom_u32() >= random)
 		return 0;
+	if (hashed && sample_hash(skb, key, l4, end) >= hashed)
+		return 0;
 	return !gap_ns || sample_by_time(gap_ns);
+}
+
+/*
+ * Whether to mark a packet that nothing else keeps from it. numbers: of its flow; key: its
+ * five-tuple; l4, end: see sample_hash
+ */
+static __always_inline int sample(struct __sk_buff *skb, struct numbering *numbers, const struct flow_key *key,
+				  __u32 l4, __u32 end)
+{
+	return LIKELY(!SAMPLING) || sample_choose(skb, numbers, key, l4, end);
 }
 
 #endif

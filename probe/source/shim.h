@@ -3,19 +3,29 @@
 #ifndef PILLION_SOURCE_SHIM_H
 #define PILLION_SOURCE_SHIM_H
 
-#include "native.h"
+#include "../bpf/clock.h"
+#include "module.h"
+#include "number.h"
+#include "work.h"
 
-#define SHIM_LENGTH(carried)                                  \
+#define SHIM_OWN(carried)                                     \
 	(((carried) == WIRE_DELAY ? WIRE_SHIM_DELAY :         \
 	  (carried) == WIRE_LOSS  ? WIRE_SHIM_LOSS :          \
 				    WIRE_SHIM_BOTH) +         \
 	 (tagged_marks ? WIRE_TAG_LENGTH : 0))
+
+/* With options of modules. */
+#define SHIM_LENGTH(carried) (SHIM_OWN(carried) + OPTION_BYTES)
 
 /* Bytes before the shim that were not in the packet. */
 #define SHIM_OUTER(encoding)                                                             \
 	((encoding) == WIRE_ENCODING_UDP  ? sizeof(struct iphdr) + sizeof(struct udphdr) : \
 	 (encoding) == WIRE_ENCODING_IPIP ? sizeof(struct iphdr) :                         \
 					    0)
+
+/* Where the shim begins in the marked packet. */
+#define SHIM_AT(encoding) \
+	(SHIM_OUTER(encoding) + ((encoding) == WIRE_ENCODING_UDP ? 0 : sizeof(struct iphdr)))
 
 #define SOURCE_PORT_BASE 0xc000 /* the dynamic ports of RFC 6335 */
 #define SOURCE_PORT_MASK 0x3fff
@@ -46,8 +56,11 @@ static __always_inline void shim_write_tagged(void *at, struct wire_shim head, _
 static __always_inline void shim_write(void *at, __u8 next, __u32 carried, __be32 number, const struct mark_key *key)
 {
 	struct wire_shim head = { .type = carried, .next_protocol = next,
-				  .length = SHIM_LENGTH(carried) - WIRE_SHIM_HEAD };
+				  .length = SHIM_LENGTH(carried) - WIRE_SHIM_HEAD,
+				  .flags = FLOW_AGGREGATE ? WIRE_AGGREGATE | FLOW_AGGREGATE : 0 };
 
+	if (OPTIONS_USED)
+		head.type |= WIRE_MODULES;
 	if (tagged_marks) {
 		shim_write_tagged(at, head, carried, number, key);
 		return;
@@ -190,9 +203,11 @@ static __always_inline int shim_fill(struct __sk_buff *skb, const struct subject
 }
 
 /* encoding: a constant, so that each has its own code */
-static __always_inline int shim_insert(struct __sk_buff *skb, const struct subject *s, __u32 encoding,
-				       struct numbering *numbers, const struct room *room)
+static __always_inline int shim_insert(struct __sk_buff *skb, const struct work *w, __u32 encoding,
+				       struct numbering *numbers)
 {
+	const struct subject *s = &w->subject;
+	const struct room *room = &w->room;
 	int failed;
 
 	if (shim_make_room(skb, encoding, room))
@@ -204,7 +219,13 @@ static __always_inline int shim_insert(struct __sk_buff *skb, const struct subje
 	else
 		failed = shim_fill(skb, s, encoding, WIRE_DELAY | WIRE_LOSS | (room->carried & WIRE_SPARSE),
 				   numbers, room);
+	if (!failed && OPTIONS_USED)
+		failed = modules_store(skb, w, link_length + SHIM_AT(encoding) + SHIM_OWN(room->carried), OPTION_BYTES);
 	return failed ? shim_undo(skb, encoding, room) : OUTCOME_MARKED;
 }
+
+#define SHIM_INSERT(skb, w, numbers) shim_insert(skb, w, WIRE_ENCODING_SHIM, numbers)
+#define IPIP_INSERT(skb, w, numbers) shim_insert(skb, w, WIRE_ENCODING_IPIP, numbers)
+#define UDP_INSERT(skb, w, numbers) shim_insert(skb, w, WIRE_ENCODING_UDP, numbers)
 
 #endif

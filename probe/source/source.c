@@ -6,38 +6,15 @@
  * as it is and counts why.
  */
 #include "lease.h" /* first: what every packet needs comes before the tables */
+#include "dispatch.h"
 #include "fast_path.h"
+#include "insert.h"
 #include "mss.h"
 #include "quote.h"
-#include "shim.h"
+#include "retransmit.h"
 
 volatile __u64 lease_ticks; /* what source_renew adds; written by the agent */
 volatile __u64 ticks_now;   /* when source_renew ran */
-
-static __always_inline int read_packet(struct __sk_buff *skb, struct subject *s)
-{
-	int outcome = OUTCOME_NOT_IP;
-
-	s->gso_size = skb->gso_size;
-	s->forwarded = !!skb->ingress_ifindex;
-	if (skb->protocol == PROTOCOL_IPV6)
-		outcome = read_ipv6(skb, s);
-	else if (skb->protocol == PROTOCOL_IPV4)
-		outcome = read_ipv4(skb, s);
-	else if (skb->protocol == PROTOCOL_VLAN || skb->protocol == PROTOCOL_QINQ)
-		outcome = OUTCOME_VLAN;
-	if (outcome)
-		return outcome;
-	/* A destination would not take such a mark out. */
-	if (link_length + s->length > skb->len || (link_length + s->length < s->l4 && !s->gso_size))
-		return OUTCOME_MALFORMED;
-	if (!s->gso_size) { /* padding travels along */
-		if (s->length != skb->len - link_length)
-			s->unfit = 1;
-		s->length = skb->len - link_length;
-	}
-	return 0;
-}
 
 /* What must not be marked although it matches. */
 static __always_inline int refuse(const struct subject *s, __u32 encoding)
@@ -52,56 +29,44 @@ static __always_inline int refuse(const struct subject *s, __u32 encoding)
 		return s->blocked;
 	if (encoding == WIRE_ENCODING_NONE)
 		return s->unvalidated ? s->unvalidated : encoding_refused(s);
-	if (encoding == WIRE_ENCODING_UDP && s->key.protocol == IPPROTO_UDP &&
+	if ((encoding == WIRE_ENCODING_UDP || ingress_number) && s->key.protocol == IPPROTO_UDP &&
 	    s->key.dport == bpf_htons(udp_port))
 		return OUTCOME_EXISTING_OPTION;
 	return 0;
 }
 
-/* A global function, as choose: what precedes it is verified apart from it. */
-__noinline int encode(struct __sk_buff *skb, struct subject *s, __u32 encoding, struct numbering *numbers,
-		      struct room *room)
+/* numbers: of the aggregate that the packet is in, or 0 if it is in no slot */
+static __always_inline int insert(struct __sk_buff *skb, struct work *w, __u32 encoding,
+				  struct numbering *numbers, __u32 limit, struct tally *tally, int probe)
 {
-	if (!s || !numbers || !room)
-		return OUTCOME_MALFORMED;
-	room_settle(s, encoding, stamp_modules(numbers), room);
-	if (ENCODING_USED(NATIVE) && encoding == WIRE_ENCODING_NATIVE)
-		return native_insert(skb, s, numbers, room);
-	if (ENCODING_USED(SHIM) && encoding == WIRE_ENCODING_SHIM)
-		return shim_insert(skb, s, WIRE_ENCODING_SHIM, numbers, room);
-	if (ENCODING_USED(IPIP) && encoding == WIRE_ENCODING_IPIP)
-		return shim_insert(skb, s, WIRE_ENCODING_IPIP, numbers, room);
-	if (ENCODING_USED(UDP) && encoding == WIRE_ENCODING_UDP)
-		return shim_insert(skb, s, WIRE_ENCODING_UDP, numbers, room);
-	if (ENCODING_USED(TCP_OPTION) && encoding == WIRE_ENCODING_TCP_OPTION)
-		return tcp_option_insert(skb, s, numbers, room);
-	return OUTCOME_ENCODING;
-}
-
-/* flow: the aggregate that the packet is in; numbers: of it, or 0 if it is in no slot */
-static __always_inline int insert(struct __sk_buff *skb, struct subject *s, __u32 encoding,
-				  const struct flow_key *flow, struct numbering *numbers, __u32 limit,
-				  struct tally *tally, int probe)
-{
-	struct room room = {};
-	int outcome = room_plan(skb, s, encoding, limit, &room);
+	struct subject *s = &w->subject;
+	struct room *room = &w->room;
+	int outcome = room_plan(skb, s, encoding, limit, room);
 
 	if (outcome)
 		return outcome;
 	if (pull(skb, s->l4)) /* what the insertion moves and writes is in reach then */
 		return OUTCOME_MALFORMED;
-	if (!(modules & WIRE_LOSS))
+	if (probe || !((modules & WIRE_LOSS) || SAMPLING))
 		numbers = &unnumbered;
 	else if (!numbers)
-		numbers = number_other(flow, tally);
+		numbers = number_other(&w->flow, tally);
 	if (!numbers)
 		return OUTCOME_FLOWS;
-	if (tag_key(numbers, &s->key, VERDICTS_KEPT && numbers != &unnumbered, &room.key))
+	if (!probe && !sample(skb, numbers, &s->key, s->l4, subject_end(s))) {
+		hops_pass(s);
+		return OUTCOME_NOT_SAMPLED;
+	}
+	if (!(modules & WIRE_LOSS))
+		numbers = &unnumbered;
+	if (tag_key(numbers, &s->key, VERDICTS_KEPT && numbers != &unnumbered, &room->key))
 		return OUTCOME_NO_KEY;
-	outcome = encode(skb, s, encoding, numbers, &room);
+	outcome = encode(skb, w, encoding, numbers);
 	if (outcome == OUTCOME_MARKED && !probe) {
-		s->segments = room.packets;
-		tally->bytes_added += (__u64)room.packets * room.add;
+		s->segments = room->packets;
+		tally->bytes_added += (__u64)room->packets * room->add;
+		if (w->watch)
+			segment_watch(w, numbers, tally);
 	}
 	return outcome;
 }
@@ -110,14 +75,15 @@ static __always_inline int insert(struct __sk_buff *skb, struct subject *s, __u3
  * Finds the encoding of a packet. Returns an outcome if the packet is to stay as it is.
  * A global function: what follows is verified once, not once for each way through this one.
  */
-__noinline int choose(struct __sk_buff *skb, struct subject *s, __u64 judgement, struct tally *tally,
-		      __u32 *chosen)
+__noinline int choose(struct __sk_buff *skb, struct subject *s, __u64 judgement, __u32 *chosen)
 {
 	__u32 encoding;
 	int outcome;
 
-	if (!s || !tally || !chosen)
+	if (!s || !chosen)
 		return OUTCOME_MALFORMED;
+	if (ingress_number && !s->forwarded)
+		return OUTCOME_NO_MATCH;
 	if (JUDGEMENT_VERDICT(judgement) == OUTCOME_NO_MATCH || JUDGEMENT_VERDICT(judgement) == OUTCOME_NO_KEY)
 		return JUDGEMENT_VERDICT(judgement);
 	if (probed_encoding(skb) == PROBE_UNMARKED)
@@ -128,66 +94,90 @@ __noinline int choose(struct __sk_buff *skb, struct subject *s, __u64 judgement,
 	tcp_option_look(skb, s);
 	if (encoding == WIRE_ENCODING_TCP_OPTION && !s->room && !s->blocked)
 		encoding = tcp_option_missing(skb, s);
-	if (s->syn && encoding != WIRE_ENCODING_TCP_OPTION && !refuse(s, encoding))
-		mss_clamp(skb, s, tally);
-	if (!sample())
-		return OUTCOME_NOT_SAMPLED;
 	outcome = refuse(s, encoding);
 	if (!outcome && validate_paths && !(JUDGEMENT_PASSED(judgement) >> (encoding & 31) & 1)) {
 		encoding = encoding_validated(s, encoding);
 		outcome = refuse(s, encoding);
 	}
+	if (HOPS_TRACED && !outcome && hops_chosen(s, judgement))
+		encoding = WIRE_ENCODING_IOAM_TRACE;
 	*chosen = encoding;
 	return outcome;
 }
 
-static __always_inline int mark(struct __sk_buff *skb, struct subject *s, struct tally *tally)
+static __always_inline int mark(struct __sk_buff *skb, struct work *w, struct tally *tally)
 {
 	__u32 encoding = probed_encoding(skb), limit = path_mtu;
-	struct flow_key flow __attribute__((aligned(8)));
+	struct subject *s = &w->subject;
 	struct numbering *numbers = &unnumbered;
 	int outcome = read_packet(skb, s), probe = encoding < WIRE_ENCODINGS_MAX;
 	__u64 judgement;
 
 	if (outcome)
 		return outcome;
-	flow = s->key;
-	flow_aggregate(&flow);
+	w->flow = s->key;
+	policy_aggregate(&w->flow);
 	if (!probe) {
-		numbers = number_known(&flow);
+		numbers = number_known(&w->flow);
 		judgement = flow_judgement(&s->key, numbers);
 		limit = JUDGEMENT_LIMIT(judgement);
-		outcome = choose(skb, s, judgement, tally, &encoding);
+		outcome = choose(skb, s, judgement, &encoding);
+		if (!outcome && s->key.protocol == IPPROTO_TCP && encoding != WIRE_ENCODING_TCP_OPTION)
+			outcome = segment_look(w, numbers, encoding, limit, tally);
 		if (sparse_marks)
-			outcome = sparse_decide(&flow, s, tally, outcome);
+			outcome = sparse_decide(&w->flow, s, tally, outcome);
 		if (outcome)
 			return outcome;
 	}
-	outcome = insert(skb, s, encoding, &flow, numbers, limit, tally, probe);
+	outcome = insert(skb, w, encoding, numbers, limit, tally, probe);
 	if (probe)
 		return outcome == OUTCOME_MARKED ? OUTCOME_PROBE : outcome;
-	return sparse_marks && outcome != OUTCOME_MARKED ? sparse_decide(&flow, s, tally, outcome) : outcome;
+	return sparse_marks && outcome != OUTCOME_MARKED ? sparse_decide(&w->flow, s, tally, outcome) : outcome;
 }
 
-/* fast: why the fast path left the packet to this one. Counts it. */
-static __always_inline void mark_other(struct __sk_buff *skb, struct tally *tally, int fast)
+/* The general path: what the fast one left to it. It has a stack of its own. */
+SEC("tc")
+int source_general(struct __sk_buff *skb)
 {
-	struct subject s = { .segments = skb->gso_segs };
+	struct tally *tally = tally_find();
 	__u32 outcome;
+	struct work *w = work_of_cpu();
 
-	s.unfit = fast == OPTION_UNFIT || fast == OPTION_FAILED;
-	s.unvalidated = fast == OPTION_FAILED ? OUTCOME_PATH_FAILED : 0;
-	outcome = mark(skb, &s, tally);
+	if (!tally || !w)
+		return AGAIN;
+	work_clear(w);
+	w->subject.segments = skb->gso_segs;
+	w->subject.unfit = w->fast == OPTION_UNFIT || w->fast == OPTION_FAILED;
+	w->subject.traced = w->fast == OPTION_TRACED;
+	w->subject.unvalidated = w->fast == OPTION_FAILED ? OUTCOME_PATH_FAILED : 0;
+	outcome = mark(skb, w, tally);
 	asm volatile("" : "+r"(outcome)); /* or a copy is compared, and the verifier does not see it */
 	if (outcome < OUTCOMES)
-		tally->packets[outcome] += s.segments ? s.segments : 1;
+		tally->packets[outcome] += w->subject.segments ? w->subject.segments : 1;
+	return AGAIN;
 }
+
+#define STAGE_GENERAL 0
+
+/*
+ * Key: stage. Value: its program. Written when the object is loaded. The kernel empties it
+ * once no process holds it: then only the fast path marks.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(__u32));
+	__array(values, int(void *));
+} stages SEC(".maps") = {
+	.values = { [STAGE_GENERAL] = (void *)&source_general },
+};
 
 SEC("tc")
 int source_tc(struct __sk_buff *skb)
 {
-	__u32 zero = 0, outcome, packets = skb->gso_segs;
-	struct tally *tally = bpf_map_lookup_elem(&tallies, &zero);
+	__u32 outcome, packets = skb->gso_segs;
+	struct tally *tally = tally_find();
+	struct work *w;
 
 	if (UNLIKELY(!tally))
 		return AGAIN;
@@ -195,10 +185,16 @@ int source_tc(struct __sk_buff *skb)
 		packets = 1;
 	outcome = fast_mark(skb, packets, tally);
 	asm volatile("" : "+r"(outcome)); /* as above */
-	if (LIKELY(outcome < OUTCOMES))
+	if (LIKELY(outcome < OUTCOMES)) {
 		tally->packets[outcome] += packets;
-	else
-		mark_other(skb, tally, outcome);
+		return AGAIN;
+	}
+	w = work_of_cpu();
+	if (w) {
+		w->fast = outcome;
+		bpf_tail_call(skb, &stages, STAGE_GENERAL);
+	}
+	tally->packets[OUTCOME_NO_ROOM] += packets;
 	return AGAIN;
 }
 
@@ -237,22 +233,10 @@ static __always_inline int incoming_syn(struct __sk_buff *skb)
 	return (void *)(tcp + 1) > end || tcp->syn;
 }
 
-/* The rules are about packets that leave: look at this one from the other side. */
-static __always_inline void flow_reverse(struct flow_key *key)
-{
-	struct flow_key other = *key;
-
-	copy_address(key->src, other.dst);
-	copy_address(key->dst, other.src);
-	key->sport = other.dport;
-	key->dport = other.sport;
-}
-
 /* Ingress: the peer's SYN says how large our marked segments may become. */
 static __always_inline void hear_syn(struct __sk_buff *skb)
 {
 	struct subject s = {};
-	__u32 zero = 0;
 	struct tally *tally;
 
 	if (read_packet(skb, &s) || !s.syn)
@@ -260,8 +244,8 @@ static __always_inline void hear_syn(struct __sk_buff *skb)
 	if (tcp_option_expected(skb, &s))
 		return;
 	flow_reverse(&s.key);
-	tally = bpf_map_lookup_elem(&tallies, &zero);
-	if (tally && rule_match(&s.key) && !refuse(&s, encoding_of(packet_class(&s))) && bpf_jiffies64() < lease_until)
+	tally = tally_find();
+	if (tally && rule_match(&s.key) == policy_index + 1 && !refuse(&s, encoding_of(packet_class(&s))) && bpf_jiffies64() < lease_until)
 		mss_clamp(skb, &s, tally);
 }
 
@@ -278,20 +262,41 @@ static __always_inline void hear_error(struct __sk_buff *skb)
 	}
 }
 
-/* What comes back to the source: SYN, and errors about packets that are too big. */
+/* What comes back to the source: SYN, errors about packets that are too big, and answers in PDM. */
 SEC("tc")
 int source_return(struct __sk_buff *skb)
 {
 	switch (incoming_protocol(skb)) {
 	case IPPROTO_TCP:
-		if (incoming_syn(skb))
-			hear_syn(skb);
+		if (!incoming_syn(skb))
+			return AGAIN;
+		hear_syn(skb);
 		break;
 	case IPPROTO_ICMPV6:
 	case IPPROTO_ICMP:
 		hear_error(skb);
 		break;
+	case NEXT_OPTIONS:
+		if (ENCODING_USED(PDM) && skb->protocol == PROTOCOL_IPV6)
+			echo_hear(skb);
+		break;
+	default:
+		return AGAIN;
 	}
+	bpf_tail_call(skb, &policy_returns, policy_index + 1);
+	return AGAIN;
+}
+
+/* On the device where policies differ. A packet whose policy has no program leaves unmarked. */
+SEC("tc")
+int source_dispatch(struct __sk_buff *skb)
+{
+	struct tally *tally;
+
+	bpf_tail_call(skb, &policy_marks, dispatch(skb));
+	tally = tally_find();
+	if (tally)
+		tally->packets[OUTCOME_NO_ROOM] += skb->gso_segs ? skb->gso_segs : 1;
 	return AGAIN;
 }
 
@@ -315,7 +320,8 @@ int source_sweep(void *ctx)
 	return 0;
 }
 
-/* Keeps the type for the loader. */
+/* Keep the types for the loader. */
 const enum outcome *outcome_type __attribute__((unused));
+const struct span *span_type __attribute__((unused));
 
 char _license[] SEC("license") = "GPL";

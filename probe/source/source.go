@@ -12,6 +12,8 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
+	"reflect"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -19,6 +21,8 @@ import (
 	"github.com/cilium/ebpf/ringbuf"
 
 	"pillion.dev/internal/clock"
+	"pillion.dev/measure/module"
+	"pillion.dev/probe/block"
 	"pillion.dev/probe/flow"
 	"pillion.dev/probe/hook"
 	"pillion.dev/wire"
@@ -47,9 +51,15 @@ func PathProbeMark(e wire.Encoding) uint32 { return ProbeMark + 1 + uint32(e) }
 // Settings say what to mark. They hold for the life of a Source.
 type Settings struct {
 	Modules wire.Module
+	// Extra are modules with options of their own, by name: marks carry them whose encoding
+	// does (wire.CarriesModules).
+	Extra []string
 	// Encodings of marks: a packet gets the first that applies to it. A packet to which
 	// none applies stays unmarked.
 	Encodings wire.EncodingList
+	// Ingress is the number of this agent, at most wire.IngressMax, which marks name: then only packets
+	// that this host forwards are marked. 0: all packets, and their source says who marked them.
+	Ingress uint32
 	// Port is the destination port of the udp encoding; 0 means wire.Port.
 	Port uint16
 	// Rules choose packets; one that fits is enough. None: every packet, and
@@ -80,8 +90,14 @@ type Settings struct {
 	// modules, whatever Modules says. Only packets to destinations in Keys, or in SetKeys later, are marked.
 	Tagged bool
 	Keys   map[netip.Prefix]wire.Key
+	// HopGap lets routers write into at most one IPv6 packet in this time (encoding ioam-trace),
+	// whatever the encodings of others are; 0: into none. Not with sparse marks.
+	HopGap time.Duration
 	// Sampling is what it begins with.
 	Sampling Sampling
+	// Block is the length of a block in encodings that carry one (wire.CarriesBlock); 0 means
+	// block.Default. Such encodings require all flow fields, and no sampling.
+	Block time.Duration
 	// Clsact uses the older hook although the kernel has tcx.
 	Clsact bool
 }
@@ -90,32 +106,49 @@ type Settings struct {
 type Source struct {
 	device  hook.Device
 	objects objects
-	// connections is nil unless local TCP is marked by the tcp-option encoding.
-	connections *connections
-	// unfollowed is why it is nil although the list of encodings asks for them.
-	unfollowed error
-	egress     *hook.Attachment
-	ingress    *hook.Attachment
-	idle       time.Duration
-	expired    uint64
-	present    uint64
-	choice     uint32
-	state      uint32
+	// settings are those of Open.
+	settings    Settings
+	everyPacket bool
+	// variants are what is loaded by index of policy, of those that there are: places.
+	variants   [PoliciesMax]*variant
+	places     []int
+	samplings  [PoliciesMax]Sampling
+	dispatcher dispatcher
+	// entry and returning are the programs for packets that leave and for those that enter.
+	entry, returning *ebpf.Program
+	egress           *hook.Attachment
+	ingress          *hook.Attachment
+	expired          uint64
+	present          uint64
+	evicted          uint64
+	choice           uint32
+	state            uint32
+	// loaded are the policies that there ever were, since is what their counters said when those
+	// in force began.
+	loaded [PoliciesMax]bool
+	since  [PoliciesMax]PolicyTally
 	// validated counts the changes of validations.
 	validated atomic.Uint32
 	requests  *ringbuf.Reader
-	sparse    bool
+	filters   []fivetuple.Filter // of the rules, in their order
 	targets   map[sourceRuleTarget]bool
 	tagged    bool
+	probing   atomic.Pointer[probing]
 	keys      map[netip.Prefix]wire.Key
+	// tables is held while flows are read or removed.
+	tables   sync.Mutex
+	sent     map[flow.Raw]sentFlow // as last read by Sent
+	blocks   block.Reader
+	readings uint64 // calls of Sent
 }
 
 // objects are what every source needs of the compiled file; connections are the rest.
 type objects struct {
-	SourceTc     *ebpf.Program `ebpf:"source_tc"`
-	SourceReturn *ebpf.Program `ebpf:"source_return"`
-	SourceRenew  *ebpf.Program `ebpf:"source_renew"`
-	SourceSweep  *ebpf.Program `ebpf:"source_sweep"`
+	SourceTc      *ebpf.Program `ebpf:"source_tc"`
+	SourceGeneral *ebpf.Program `ebpf:"source_general"`
+	SourceReturn  *ebpf.Program `ebpf:"source_return"`
+	SourceRenew   *ebpf.Program `ebpf:"source_renew"`
+	SourceSweep   *ebpf.Program `ebpf:"source_sweep"`
 
 	sourceMaps
 	sourceVariables
@@ -126,17 +159,20 @@ type objects struct {
 }
 
 func (o *objects) Close() error {
-	return errors.Join(o.SourceTc.Close(), o.SourceReturn.Close(), o.SourceRenew.Close(), o.SourceSweep.Close(),
+	return errors.Join(o.SourceTc.Close(), o.SourceGeneral.Close(), o.SourceReturn.Close(), o.SourceRenew.Close(), o.SourceSweep.Close(),
 		o.sourceMaps.Close(), o.Constants.Close(), o.Zeroed.Close(), o.Data.Close())
 }
 
-// shared are the maps by name, for programs that are loaded later.
+// shared are the maps by name that the programs of all policies have in common.
 func (o *objects) shared() map[string]*ebpf.Map {
-	return map[string]*ebpf.Map{
-		".rodata": o.Constants, ".bss": o.Zeroed, ".data": o.Data,
-		sourceMapTargets: o.Targets, sourceMapTallies: o.Tallies, sourceMapConnections: o.Connections,
-		sourceMapBlackholes: o.Blackholes, sourceMapPairKeys: o.PairKeys,
+	maps := map[string]*ebpf.Map{".bss": o.Zeroed, ".data": o.Data}
+	fields := reflect.ValueOf(o.sourceMaps)
+	for i := range fields.NumField() {
+		maps[fields.Type().Field(i).Tag.Get("ebpf")] = fields.Field(i).Interface().(*ebpf.Map)
 	}
+	delete(maps, sourceMapStages)
+	delete(maps, sourceMapConnections)
+	return maps
 }
 
 // Open attaches to the device. Nothing is marked before the first Renew.
@@ -147,15 +183,18 @@ func Open(device hook.Device, settings Settings) (*Source, error) {
 	if settings.Idle == 0 {
 		settings.Idle = DefaultIdle
 	}
-	s := &Source{device: device, idle: settings.Idle, sparse: settings.Sparse, tagged: settings.Tagged}
-	spec, err := specification(device, settings)
+	s, spec, err := newSource(device, settings)
 	if err != nil {
 		return nil, err
 	}
 	if err := hook.Load(spec, &s.objects, nil); err != nil {
 		return nil, fmt.Errorf("load source: %w", err)
 	}
-	if err := s.follow(spec, settings.Encodings); err != nil {
+	s.adopt()
+	if err := s.follow(s.variants[0], spec); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	if err := s.setFamilies(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	if s.requests, err = ringbuf.NewReader(s.objects.ValidationRequests); err != nil {
@@ -167,17 +206,39 @@ func Open(device hook.Device, settings Settings) (*Source, error) {
 	return s, nil
 }
 
+// newSource returns a source whose objects are still to be loaded.
+func newSource(device hook.Device, settings Settings) (*Source, *ebpf.CollectionSpec, error) {
+	s := &Source{
+		device: device, settings: settings, tagged: settings.Tagged,
+		everyPacket: !settings.StartEmpty && len(settings.Rules) == 0, blocks: block.Reader{Idle: settings.Idle},
+	}
+	spec, err := specification(device, settings, 0)
+	return s, spec, err
+}
+
+// adopt makes the programs that were loaded together with the tables those of the first policy.
+func (s *Source) adopt() {
+	o := &s.objects
+	s.variants[0] = &variant{policy: s.settings.Policy(), first: true, programs: variantPrograms{
+		SourceTc: o.SourceTc, SourceGeneral: o.SourceGeneral, SourceReturn: o.SourceReturn,
+		Stages: o.Stages, Connections: o.sourceMaps.Connections, Constants: o.Constants,
+	}}
+	s.loaded[0] = true
+	s.places, s.entry, s.returning = []int{0}, o.SourceTc, o.SourceReturn
+	s.announceProbing()
+}
+
 func (s *Source) start(settings Settings) error {
 	if err := s.prepare(settings); err != nil {
 		return err
 	}
 	var err error
-	s.egress, err = hook.Attach(s.objects.SourceTc, s.device,
+	s.egress, err = hook.Attach(s.entry, s.device,
 		hook.Options{Point: hook.Egress, Order: hook.Last, Clsact: settings.Clsact})
 	if err != nil {
 		return err
 	}
-	s.ingress, err = hook.Attach(s.objects.SourceReturn, s.device,
+	s.ingress, err = hook.Attach(s.returning, s.device,
 		hook.Options{Point: hook.Ingress, Order: hook.Last, Clsact: settings.Clsact})
 	return err
 }
@@ -198,20 +259,64 @@ func (s *Source) prepare(settings Settings) error {
 	return s.Sample(settings.Sampling)
 }
 
-func specification(device hook.Device, settings Settings) (*ebpf.CollectionSpec, error) {
+// checkIngress refuses a number that a mark cannot name.
+func checkIngress(settings Settings) error {
+	_, size, err := module.Options(settings.Extra)
+	switch {
+	case err != nil || settings.Ingress == 0:
+		return err
+	case settings.Ingress > wire.IngressMax:
+		return fmt.Errorf("ingress number %d: limit %d", settings.Ingress, wire.IngressMax)
+	case settings.Sparse:
+		return errors.New("sparse marks cannot name their ingress: packets without a mark do not show which agent they passed")
+	case size+ingressBytes > module.MaxOptions:
+		return fmt.Errorf("the options of modules have %d bytes: beside the number of the ingress a mark has room for %d", size, module.MaxOptions-ingressBytes)
+	}
+	return nil
+}
+
+// Lengths of the option that names the ingress: behind a mark, and in a header of IPv6.
+const (
+	ingressBytes  = 7
+	ingressPadded = 8
+)
+
+// checkSettings refuses settings that contradict each other.
+func checkSettings(settings Settings) error {
 	if settings.Modules == 0 || settings.Modules > wire.Delay|wire.Loss {
-		return nil, fmt.Errorf("open source: no modules: %d", settings.Modules)
+		return fmt.Errorf("no modules: %d", settings.Modules)
+	}
+	if len(settings.Encodings) > 0 && len(serving(settings.Encodings, settings.Modules)) == 0 {
+		return fmt.Errorf("marks in %v carry nothing that the module %v needs: add native to the encodings", settings.Encodings, settings.Modules)
 	}
 	if settings.Sparse {
 		if err := checkSparse(settings); err != nil {
-			return nil, fmt.Errorf("open source: %w", err)
+			return err
 		}
 	}
-	if len(settings.Rules) > RulesMax {
-		return nil, fmt.Errorf("open source: %w: %d rules, at most %d", fivetuple.ErrFilter, len(settings.Rules), RulesMax)
+	if cmp.Or(settings.Flow, flow.All) != flow.All {
+		if err := checkAggregate(settings); err != nil {
+			return err
+		}
 	}
-	if settings.Tagged {
-		settings.Modules = wire.Delay | wire.Loss // by which the destination tells a replayed mark
+	if err := checkBlocks(settings); err != nil {
+		return err
+	}
+	if len(settings.Rules) > RulesMax {
+		return fmt.Errorf("%w: %d rules, at most %d", fivetuple.ErrFilter, len(settings.Rules), RulesMax)
+	}
+	return checkIngress(settings)
+}
+
+// specification returns the object with the constants of one policy, by its index.
+func specification(device hook.Device, settings Settings, policy int) (*ebpf.CollectionSpec, error) {
+	if err := checkSettings(settings); err != nil {
+		return nil, fmt.Errorf("open source: %w", err)
+	}
+	p := settings.Policy()
+	extra, extraBytes, err := module.Options(p.Extra)
+	if err != nil {
+		return nil, fmt.Errorf("open source: %w", err)
 	}
 	spec, err := loadSource()
 	if err != nil {
@@ -220,6 +325,15 @@ func specification(device hook.Device, settings Settings) (*ebpf.CollectionSpec,
 	slots := slotsOf(settings.Flows)
 	spec.Maps[sourceMapSlots].MaxEntries = slots
 	spec.Maps[sourceMapFlowNumbers].MaxEntries = max(1, uint32(settings.Flows)-slots)
+	spec.Maps[sourceMapEchoes].MaxEntries = uint32(settings.Flows)
+	spec.Maps[sourceMapModuleStates].MaxEntries = uint32(settings.Flows)
+	one := !settings.StartEmpty && len(settings.Rules) == 0                                    // policy, for good
+	if one && cmp.Or(settings.Flow, flow.All) == flow.All && settings.Modules&wire.Loss != 0 { // then flows have it with their numbers
+		spec.Maps[sourceMapSendings].MaxEntries = 1
+	}
+	if one && !hasBlocks(settings) {
+		spec.Maps[sourceMapModuleStates].MaxEntries = 1
+	}
 	tick, err := clock.Tick()
 	if err != nil {
 		return nil, fmt.Errorf("open source: %w", err)
@@ -228,25 +342,35 @@ func specification(device hook.Device, settings Settings) (*ebpf.CollectionSpec,
 	if err != nil {
 		return nil, fmt.Errorf("open source: %w", err)
 	}
-	encodings, used := encodingTable(settings.Encodings)
+	encodings, used := encodingTable(p.Encodings)
+	for _, e := range p.Used() {
+		used |= 1 << e
+	}
 	err = hook.SetConstants(spec, map[string]any{
-		sourceVarModules:        uint32(settings.Modules),
+		sourceVarModules:        uint32(p.Modules),
+		sourceVarModulesWanted:  extra,
+		sourceVarModuleBytes:    uint32(extraBytes),
+		sourceVarIngressNumber:  p.Ingress,
 		sourceVarLinkLength:     uint32(device.LinkLength),
-		sourceVarFlowFields:     uint32(cmp.Or(settings.Flow, flow.All)),
+		sourceVarFlowFields:     uint32(p.Flow),
 		sourceVarEncodings:      encodings,
 		sourceVarEncodingsUsed:  used,
-		sourceVarEncodingsAfter: encodingsAfter(settings.Encodings),
+		sourceVarEncodingsAfter: encodingsAfter(p.Encodings),
+		sourceVarUdpOptionFirst: uint32(udpOptionFirst(p.Encodings)),
 		sourceVarValidatePaths:  settings.ValidatePaths,
 		sourceVarSlotMask:       slots - 1,
-		sourceVarStampEvery:     min(cmp.Or(settings.StampEvery, DefaultStampEvery), StampEveryMax),
+		sourceVarBlockNs:        uint64(p.Block),
+		sourceVarStampEvery:     p.StampEvery,
 		sourceVarStampShift:     stampShift(tick),
-		sourceVarSparseMarks:    settings.Sparse,
-		sourceVarTaggedMarks:    settings.Tagged,
+		sourceVarSparseMarks:    p.Sparse,
+		sourceVarTaggedMarks:    p.Tagged,
+		sourceVarHopGapNs:       uint64(max(0, p.HopGap)),
 		sourceVarUdpPort:        cmp.Or(settings.Port, wire.Port),
 		sourceVarProbeMark:      uint32(ProbeMark),
 		sourceVarEveryPacket:    !settings.StartEmpty && len(settings.Rules) == 0,
 		sourceVarNetworkCookie:  cookie,
 		sourceVarDeviceIndex:    uint32(device.Index),
+		sourceVarPolicyIndex:    uint32(policy),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open source: %w", err)
@@ -254,19 +378,15 @@ func specification(device hook.Device, settings Settings) (*ebpf.CollectionSpec,
 	return spec, nil
 }
 
-// ErrSparse refuses sparse marks together with other settings.
-var ErrSparse = errors.New("sparse marks")
-
-func checkSparse(settings Settings) error {
-	switch {
-	case settings.Modules != wire.Delay|wire.Loss:
-		return fmt.Errorf("%w require the modules delay and loss", ErrSparse)
-	case cmp.Or(settings.Flow, flow.All) != flow.All:
-		return fmt.Errorf("%w require flows by address, protocol and port", ErrSparse)
-	case !settings.Sampling.all():
-		return fmt.Errorf("%w cannot be combined with sampling", ErrSparse)
+// udpOptionFirst returns the families whose datagrams get an option rather than another encoding
+// of the list.
+func udpOptionFirst(list wire.EncodingList) (families wire.Class) {
+	for _, family := range []wire.Class{wire.ClassIPv4, wire.ClassIPv6} {
+		if first, ok := list.Choose(family | wire.ClassUDP); !ok || first == wire.UDPOption {
+			families |= family
+		}
 	}
-	return nil
+	return families
 }
 
 // stampShift is STAMP_SECOND of stamp.h for a tick: 16 << stampShift ticks are about a second.
@@ -290,15 +410,17 @@ func slotsOf(flows int) uint32 {
 const noEncoding = 0xff
 
 // encodingsMax is WIRE_ENCODINGS_MAX of wire.h.
-const encodingsMax = 8
+const encodingsMax = 16
 
-// encodingTable returns the encoding of each class of packets, and the bits of those that
-// occur in the list.
-func encodingTable(list wire.EncodingList) (table [math.MaxUint8 + 1]uint8, used uint32) {
-	for c := range table {
-		table[c] = noEncoding
-		if e, ok := list.Choose(wire.Class(c)); ok {
-			table[c] = uint8(e)
+// encodingTable returns the encoding of each class of packets, by its index, and the bits of
+// those that occur in the list.
+func encodingTable(list wire.EncodingList) (table [wire.Classes]uint8, used uint32) {
+	for i := range table {
+		table[i] = noEncoding
+	}
+	for class := range wire.EachClass {
+		if e, ok := list.Choose(class); ok {
+			table[class.Index()] = uint8(e)
 		}
 	}
 	for _, e := range list {
@@ -308,7 +430,7 @@ func encodingTable(list wire.EncodingList) (table [math.MaxUint8 + 1]uint8, used
 }
 
 // encodingsAfter returns for each encoding of the list the table of those behind it.
-func encodingsAfter(list wire.EncodingList) (after [encodingsMax * (math.MaxUint8 + 1)]uint8) {
+func encodingsAfter(list wire.EncodingList) (after [encodingsMax * wire.Classes]uint8) {
 	for i := range after {
 		after[i] = noEncoding
 	}
@@ -332,19 +454,27 @@ func (s *Source) Renew(lease time.Duration) error {
 	return nil
 }
 
-func (s *Source) renew(lease time.Duration) error {
+// FollowClock brings the distances between UTC and the kernel's clocks up to date.
+func (s *Source) FollowClock() error {
 	state, err := clock.Read()
 	if err != nil {
 		return err
 	}
 	if err := s.objects.TaiOffsetNs.Set(uint64(state.TAIOffset)); err != nil {
-		return err
+		return fmt.Errorf("set TAI offset: %w", err)
 	}
 	offset, err := clock.MonotonicOffset()
 	if err != nil {
 		return err
 	}
 	if err := s.objects.MonotonicOffsetNs.Set(uint64(offset)); err != nil {
+		return fmt.Errorf("set offset of the monotonic clock: %w", err)
+	}
+	return nil
+}
+
+func (s *Source) renew(lease time.Duration) error {
+	if err := s.FollowClock(); err != nil {
 		return err
 	}
 	ticks := ^uint64(0)
@@ -358,7 +488,7 @@ func (s *Source) renew(lease time.Duration) error {
 	if err := s.objects.LeaseTicks.Set(ticks); err != nil {
 		return err
 	}
-	_, err = s.objects.SourceRenew.Run(&ebpf.RunOptions{})
+	_, err := s.objects.SourceRenew.Run(&ebpf.RunOptions{})
 	return err
 }
 
@@ -387,9 +517,19 @@ func (s *Source) changed() error {
 // Present reports whether the programs are still on the device.
 func (s *Source) Present() (bool, error) { return s.egress.Present() }
 
-// Cost is what the programs cost since Open, where the kernel counts it.
+// Cost is what the programs on the device cost since they were loaded, where the kernel counts
+// it: each with those that it leads to.
 func (s *Source) Cost() (cost hook.Cost, counted bool, err error) {
-	return hook.CostOf(s.objects.SourceTc, s.objects.SourceReturn)
+	programs := []*ebpf.Program{s.returning}
+	if s.dispatcher.Program != nil {
+		programs = append(programs, s.dispatcher.Program)
+	}
+	for _, v := range s.variants {
+		if v != nil {
+			programs = append(programs, v.programs.SourceTc)
+		}
+	}
+	return hook.CostOf(programs...)
 }
 
 // Clear takes programs off the device that a process left there: clsact filters outlive it.
@@ -399,8 +539,13 @@ func Clear(device hook.Device) error {
 
 // Detach takes the programs off the device. What they counted can still be read.
 func (s *Source) Detach() error {
-	err := s.connections.Close()
-	s.connections = nil
+	var err error
+	for _, v := range s.variants {
+		if v != nil {
+			err = errors.Join(err, v.connections.Close())
+			v.connections = nil
+		}
+	}
 	for _, a := range []*hook.Attachment{s.egress, s.ingress} {
 		if a != nil {
 			err = errors.Join(err, a.Close())
@@ -416,5 +561,11 @@ func (s *Source) Close() error {
 	if s.requests != nil {
 		err = s.requests.Close()
 	}
-	return errors.Join(err, s.Detach(), s.objects.Close())
+	err = errors.Join(err, s.Detach())
+	for _, v := range s.variants {
+		if v != nil {
+			err = errors.Join(err, v.close())
+		}
+	}
+	return errors.Join(err, s.dispatcher.Program.Close(), s.dispatcher.Constants.Close(), s.objects.Close())
 }

@@ -13,10 +13,23 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type sourceArrival struct {
+	_       structs.HostLayout
+	Path    sourcePath
+	Proven  uint32
+	Watched uint32
+	Failed  uint32
+}
+
 type sourceBlackhole struct {
 	_       structs.HostLayout
 	Since   uint64
 	Strikes uint64
+}
+
+type sourceBlankEcho struct {
+	_     structs.HostLayout
+	Words [94]uint64
 }
 
 type sourceConnection struct {
@@ -44,6 +57,31 @@ type sourceConnection struct {
 		Left   uint16
 		Hold   uint8
 		State  uint8
+	}
+}
+
+type sourceEcho struct {
+	_    structs.HostLayout
+	Lock struct {
+		_   structs.HostLayout
+		Val uint32
+	}
+	Last       uint16
+	Shift      uint8
+	Stored     uint8
+	ReceivedNs uint64
+	RoundNs    uint64
+	SentNs     uint64
+	Sent       [64]uint64
+	Rounds     [2]struct {
+		_        structs.HostLayout
+		Interval uint64
+		Count    uint64
+		Round    sourceSpan
+		Host     sourceSpan
+		Network  sourceSpan
+		Unit     uint64
+		Strange  uint64
 	}
 }
 
@@ -77,6 +115,18 @@ type sourceMarkKey struct {
 	Words [2]uint64
 }
 
+type sourceModuleKey struct {
+	_    structs.HostLayout
+	Flow sourceFlowKey
+	Id   uint32
+}
+
+type sourceModuleState struct {
+	_      structs.HostLayout
+	Words  [16]uint64
+	LastNs uint64
+}
+
 type sourceNumbering struct {
 	_         structs.HostLayout
 	Next      uint32
@@ -92,7 +142,9 @@ type sourceNumbering struct {
 	}
 	Key      sourceMarkKey
 	KeyState uint32
-	Zero     uint32
+	Sampled  uint32
+	First    uint32
+	Sending  sourceSending
 }
 
 type sourceOutcome uint32
@@ -124,7 +176,8 @@ const (
 	sourceOutcomeOUTCOME_PATH_FAILED     sourceOutcome = 23
 	sourceOutcomeOUTCOME_NO_KEY          sourceOutcome = 24
 	sourceOutcomeOUTCOME_COUNTED         sourceOutcome = 25
-	sourceOutcomeOUTCOMES                sourceOutcome = 26
+	sourceOutcomeOUTCOME_RETRANSMITTED   sourceOutcome = 26
+	sourceOutcomeOUTCOMES                sourceOutcome = 27
 )
 
 type sourcePath struct {
@@ -136,8 +189,11 @@ type sourcePath struct {
 type sourcePathLimit struct {
 	_       structs.HostLayout
 	Mtu     uint32
-	Zero    uint32
+	Held    uint32
 	Learned uint64
+	Until   uint64
+	Strikes uint32
+	Zero    uint32
 }
 
 type sourceRule struct {
@@ -151,7 +207,7 @@ type sourceRule struct {
 	Protocol uint8
 	Family   uint8
 	Fields   uint8
-	Zero     uint8
+	Policy   uint8
 }
 
 type sourceRuleTarget struct {
@@ -160,9 +216,26 @@ type sourceRuleTarget struct {
 	Family  uint32
 }
 
-type sourceSampleCount struct {
-	_     structs.HostLayout
-	Since uint32
+type sourceSampling struct {
+	_    structs.HostLayout
+	Seed struct {
+		_     structs.HostLayout
+		Words [2]uint64
+	}
+	GapNs  uint64
+	Every  uint32
+	Random uint32
+	Hashed uint32
+	Zero   uint32
+}
+
+type sourceSending struct {
+	_       structs.HostLayout
+	Top     uint32
+	Watched uint32
+	Largest uint16
+	When    uint8
+	Failed  uint8
 }
 
 type sourceSlot struct {
@@ -175,10 +248,17 @@ type sourceSlot struct {
 	Numbers sourceNumbering
 }
 
+type sourceSpan struct {
+	_   structs.HostLayout
+	Sum uint64
+	Min uint64
+	Max uint64
+}
+
 type sourceTally struct {
 	_                      structs.HostLayout
 	BytesAdded             uint64
-	Packets                [26]uint64
+	Packets                [27]uint64
 	FlowsStarted           uint64
 	MssClamped             uint64
 	Connections            uint64
@@ -196,39 +276,117 @@ type sourceValidation struct {
 	Used  uint64
 }
 
+type sourceWork struct {
+	_       structs.HostLayout
+	Subject struct {
+		_           structs.HostLayout
+		Key         sourceFlowKey
+		Length      uint32
+		L4          uint32
+		L4Length    uint32
+		HopByHop    uint32
+		Segments    uint32
+		GsoSize     uint32
+		Sequence    uint32
+		Next        uint8
+		Fragment    uint8
+		Neighbour   uint8
+		Multicast   uint8
+		Blocked     uint8
+		Syn         uint8
+		Forwarded   uint8
+		Unfit       uint8
+		Unvalidated uint8
+		Traced      uint8
+		Room        uint8
+		_           [1]byte
+		Option      uint16
+		_           [2]byte
+	}
+	_    [4]byte
+	Flow sourceFlowKey
+	Room struct {
+		_       structs.HostLayout
+		Most    uint32
+		Carried uint32
+		Add     uint32
+		Payload uint32
+		Packets uint32
+		_       [4]byte
+		Flags   uint64
+		Key     sourceMarkKey
+	}
+	Mark   [160]uint8
+	Packet struct {
+		_            structs.HostLayout
+		Key          sourceFlowKey
+		NowNs        uint64
+		Length       uint32
+		Packets      uint32
+		HopLimit     uint8
+		TrafficClass uint8
+		Zero         [6]uint8
+	}
+	Options [64]uint8
+	Fast    uint32
+	Padding uint8
+	_       [3]byte
+	Watch   uint32
+	_       [4]byte
+}
+
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	sourceMapArrivals           = "arrivals"
 	sourceMapBlackholes         = "blackholes"
+	sourceMapBlankEchoes        = "blank_echoes"
+	sourceMapBlankModuleStates  = "blank_module_states"
 	sourceMapConnections        = "connections"
+	sourceMapEchoes             = "echoes"
 	sourceMapFlowNumbers        = "flow_numbers"
+	sourceMapModuleStates       = "module_states"
 	sourceMapPairKeys           = "pair_keys"
 	sourceMapPaths              = "paths"
-	sourceMapSampleCounts       = "sample_counts"
+	sourceMapPolicyMarks        = "policy_marks"
+	sourceMapPolicyReturns      = "policy_returns"
+	sourceMapSendings           = "sendings"
 	sourceMapSlots              = "slots"
+	sourceMapStages             = "stages"
 	sourceMapTallies            = "tallies"
 	sourceMapTargets            = "targets"
 	sourceMapValidationRequests = "validation_requests"
 	sourceMapValidations        = "validations"
+	sourceMapWorks              = "works"
 	sourceProgSourceConnection  = "source_connection"
 	sourceProgSourceConnections = "source_connections"
+	sourceProgSourceDispatch    = "source_dispatch"
+	sourceProgSourceGeneral     = "source_general"
 	sourceProgSourceRenew       = "source_renew"
 	sourceProgSourceReturn      = "source_return"
 	sourceProgSourceSweep       = "source_sweep"
 	sourceProgSourceTc          = "source_tc"
+	sourceVarBlockNs            = "block_ns"
 	sourceVarConnectionsFound   = "connections_found"
 	sourceVarConnectionsRefused = "connections_refused"
 	sourceVarDeviceIndex        = "device_index"
+	sourceVarEchoesFull         = "echoes_full"
 	sourceVarEncodings          = "encodings"
 	sourceVarEncodingsAfter     = "encodings_after"
 	sourceVarEncodingsUsed      = "encodings_used"
 	sourceVarEveryPacket        = "every_packet"
 	sourceVarFlowFields         = "flow_fields"
+	sourceVarHopGapNs           = "hop_gap_ns"
+	sourceVarHopNextNs          = "hop_next_ns"
+	sourceVarIngressNumber      = "ingress_number"
 	sourceVarLeaseTicks         = "lease_ticks"
 	sourceVarLeaseUntil         = "lease_until"
 	sourceVarLinkLength         = "link_length"
+	sourceVarModuleBytes        = "module_bytes"
+	sourceVarModuleStatesFull   = "module_states_full"
 	sourceVarModules            = "modules"
+	sourceVarModulesWanted      = "modules_wanted"
 	sourceVarMonotonicOffsetNs  = "monotonic_offset_ns"
 	sourceVarNetworkCookie      = "network_cookie"
 	sourceVarOutcomeType        = "outcome_type"
@@ -236,15 +394,20 @@ const (
 	sourceVarPathMtu            = "path_mtu"
 	sourceVarPathsKnown         = "paths_known"
 	sourceVarPathsState         = "paths_state"
+	sourceVarPoliciesDiffer     = "policies_differ"
+	sourceVarPolicyFirst        = "policy_first"
+	sourceVarPolicyIndex        = "policy_index"
 	sourceVarProbeMark          = "probe_mark"
+	sourceVarProbePolicies      = "probe_policies"
+	sourceVarRoundInterval      = "round_interval"
 	sourceVarRuleChoice         = "rule_choice"
 	sourceVarRules              = "rules"
 	sourceVarRulesState         = "rules_state"
-	sourceVarSampleEvery        = "sample_every"
-	sourceVarSampleGapNs        = "sample_gap_ns"
 	sourceVarSampleNextNs       = "sample_next_ns"
-	sourceVarSampleRandom       = "sample_random"
+	sourceVarSampledPolicies    = "sampled_policies"
+	sourceVarSamplings          = "samplings"
 	sourceVarSlotMask           = "slot_mask"
+	sourceVarSpanType           = "span_type"
 	sourceVarSparseMarks        = "sparse_marks"
 	sourceVarStampEvery         = "stamp_every"
 	sourceVarStampShift         = "stamp_shift"
@@ -257,6 +420,7 @@ const (
 	sourceVarTcpOptionFamilies  = "tcp_option_families"
 	sourceVarTicksNow           = "ticks_now"
 	sourceVarTunnelsWhole       = "tunnels_whole"
+	sourceVarUdpOptionFirst     = "udp_option_first"
 	sourceVarUdpPort            = "udp_port"
 	sourceVarUnnumbered         = "unnumbered"
 	sourceVarValidatePaths      = "validate_paths"
@@ -307,6 +471,8 @@ type sourceSpecs struct {
 type sourceProgramSpecs struct {
 	SourceConnection  *ebpf.ProgramSpec `ebpf:"source_connection"`
 	SourceConnections *ebpf.ProgramSpec `ebpf:"source_connections"`
+	SourceDispatch    *ebpf.ProgramSpec `ebpf:"source_dispatch"`
+	SourceGeneral     *ebpf.ProgramSpec `ebpf:"source_general"`
 	SourceRenew       *ebpf.ProgramSpec `ebpf:"source_renew"`
 	SourceReturn      *ebpf.ProgramSpec `ebpf:"source_return"`
 	SourceSweep       *ebpf.ProgramSpec `ebpf:"source_sweep"`
@@ -317,35 +483,52 @@ type sourceProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type sourceMapSpecs struct {
+	Arrivals           *ebpf.MapSpec `ebpf:"arrivals"`
 	Blackholes         *ebpf.MapSpec `ebpf:"blackholes"`
+	BlankEchoes        *ebpf.MapSpec `ebpf:"blank_echoes"`
+	BlankModuleStates  *ebpf.MapSpec `ebpf:"blank_module_states"`
 	Connections        *ebpf.MapSpec `ebpf:"connections"`
+	Echoes             *ebpf.MapSpec `ebpf:"echoes"`
 	FlowNumbers        *ebpf.MapSpec `ebpf:"flow_numbers"`
+	ModuleStates       *ebpf.MapSpec `ebpf:"module_states"`
 	PairKeys           *ebpf.MapSpec `ebpf:"pair_keys"`
 	Paths              *ebpf.MapSpec `ebpf:"paths"`
-	SampleCounts       *ebpf.MapSpec `ebpf:"sample_counts"`
+	PolicyMarks        *ebpf.MapSpec `ebpf:"policy_marks"`
+	PolicyReturns      *ebpf.MapSpec `ebpf:"policy_returns"`
+	Sendings           *ebpf.MapSpec `ebpf:"sendings"`
 	Slots              *ebpf.MapSpec `ebpf:"slots"`
+	Stages             *ebpf.MapSpec `ebpf:"stages"`
 	Tallies            *ebpf.MapSpec `ebpf:"tallies"`
 	Targets            *ebpf.MapSpec `ebpf:"targets"`
 	ValidationRequests *ebpf.MapSpec `ebpf:"validation_requests"`
 	Validations        *ebpf.MapSpec `ebpf:"validations"`
+	Works              *ebpf.MapSpec `ebpf:"works"`
 }
 
 // sourceVariableSpecs contains global variables before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type sourceVariableSpecs struct {
+	BlockNs            *ebpf.VariableSpec `ebpf:"block_ns"`
 	ConnectionsFound   *ebpf.VariableSpec `ebpf:"connections_found"`
 	ConnectionsRefused *ebpf.VariableSpec `ebpf:"connections_refused"`
 	DeviceIndex        *ebpf.VariableSpec `ebpf:"device_index"`
+	EchoesFull         *ebpf.VariableSpec `ebpf:"echoes_full"`
 	Encodings          *ebpf.VariableSpec `ebpf:"encodings"`
 	EncodingsAfter     *ebpf.VariableSpec `ebpf:"encodings_after"`
 	EncodingsUsed      *ebpf.VariableSpec `ebpf:"encodings_used"`
 	EveryPacket        *ebpf.VariableSpec `ebpf:"every_packet"`
 	FlowFields         *ebpf.VariableSpec `ebpf:"flow_fields"`
+	HopGapNs           *ebpf.VariableSpec `ebpf:"hop_gap_ns"`
+	HopNextNs          *ebpf.VariableSpec `ebpf:"hop_next_ns"`
+	IngressNumber      *ebpf.VariableSpec `ebpf:"ingress_number"`
 	LeaseTicks         *ebpf.VariableSpec `ebpf:"lease_ticks"`
 	LeaseUntil         *ebpf.VariableSpec `ebpf:"lease_until"`
 	LinkLength         *ebpf.VariableSpec `ebpf:"link_length"`
+	ModuleBytes        *ebpf.VariableSpec `ebpf:"module_bytes"`
+	ModuleStatesFull   *ebpf.VariableSpec `ebpf:"module_states_full"`
 	Modules            *ebpf.VariableSpec `ebpf:"modules"`
+	ModulesWanted      *ebpf.VariableSpec `ebpf:"modules_wanted"`
 	MonotonicOffsetNs  *ebpf.VariableSpec `ebpf:"monotonic_offset_ns"`
 	NetworkCookie      *ebpf.VariableSpec `ebpf:"network_cookie"`
 	OutcomeType        *ebpf.VariableSpec `ebpf:"outcome_type"`
@@ -353,15 +536,20 @@ type sourceVariableSpecs struct {
 	PathMtu            *ebpf.VariableSpec `ebpf:"path_mtu"`
 	PathsKnown         *ebpf.VariableSpec `ebpf:"paths_known"`
 	PathsState         *ebpf.VariableSpec `ebpf:"paths_state"`
+	PoliciesDiffer     *ebpf.VariableSpec `ebpf:"policies_differ"`
+	PolicyFirst        *ebpf.VariableSpec `ebpf:"policy_first"`
+	PolicyIndex        *ebpf.VariableSpec `ebpf:"policy_index"`
 	ProbeMark          *ebpf.VariableSpec `ebpf:"probe_mark"`
+	ProbePolicies      *ebpf.VariableSpec `ebpf:"probe_policies"`
+	RoundInterval      *ebpf.VariableSpec `ebpf:"round_interval"`
 	RuleChoice         *ebpf.VariableSpec `ebpf:"rule_choice"`
 	Rules              *ebpf.VariableSpec `ebpf:"rules"`
 	RulesState         *ebpf.VariableSpec `ebpf:"rules_state"`
-	SampleEvery        *ebpf.VariableSpec `ebpf:"sample_every"`
-	SampleGapNs        *ebpf.VariableSpec `ebpf:"sample_gap_ns"`
 	SampleNextNs       *ebpf.VariableSpec `ebpf:"sample_next_ns"`
-	SampleRandom       *ebpf.VariableSpec `ebpf:"sample_random"`
+	SampledPolicies    *ebpf.VariableSpec `ebpf:"sampled_policies"`
+	Samplings          *ebpf.VariableSpec `ebpf:"samplings"`
 	SlotMask           *ebpf.VariableSpec `ebpf:"slot_mask"`
+	SpanType           *ebpf.VariableSpec `ebpf:"span_type"`
 	SparseMarks        *ebpf.VariableSpec `ebpf:"sparse_marks"`
 	StampEvery         *ebpf.VariableSpec `ebpf:"stamp_every"`
 	StampShift         *ebpf.VariableSpec `ebpf:"stamp_shift"`
@@ -374,6 +562,7 @@ type sourceVariableSpecs struct {
 	TcpOptionFamilies  *ebpf.VariableSpec `ebpf:"tcp_option_families"`
 	TicksNow           *ebpf.VariableSpec `ebpf:"ticks_now"`
 	TunnelsWhole       *ebpf.VariableSpec `ebpf:"tunnels_whole"`
+	UdpOptionFirst     *ebpf.VariableSpec `ebpf:"udp_option_first"`
 	UdpPort            *ebpf.VariableSpec `ebpf:"udp_port"`
 	Unnumbered         *ebpf.VariableSpec `ebpf:"unnumbered"`
 	ValidatePaths      *ebpf.VariableSpec `ebpf:"validate_paths"`
@@ -400,32 +589,50 @@ func (o *sourceObjects) Close() error {
 //
 // It can be passed to loadSourceObjects or ebpf.CollectionSpec.LoadAndAssign.
 type sourceMaps struct {
+	Arrivals           *ebpf.Map `ebpf:"arrivals"`
 	Blackholes         *ebpf.Map `ebpf:"blackholes"`
+	BlankEchoes        *ebpf.Map `ebpf:"blank_echoes"`
+	BlankModuleStates  *ebpf.Map `ebpf:"blank_module_states"`
 	Connections        *ebpf.Map `ebpf:"connections"`
+	Echoes             *ebpf.Map `ebpf:"echoes"`
 	FlowNumbers        *ebpf.Map `ebpf:"flow_numbers"`
+	ModuleStates       *ebpf.Map `ebpf:"module_states"`
 	PairKeys           *ebpf.Map `ebpf:"pair_keys"`
 	Paths              *ebpf.Map `ebpf:"paths"`
-	SampleCounts       *ebpf.Map `ebpf:"sample_counts"`
+	PolicyMarks        *ebpf.Map `ebpf:"policy_marks"`
+	PolicyReturns      *ebpf.Map `ebpf:"policy_returns"`
+	Sendings           *ebpf.Map `ebpf:"sendings"`
 	Slots              *ebpf.Map `ebpf:"slots"`
+	Stages             *ebpf.Map `ebpf:"stages"`
 	Tallies            *ebpf.Map `ebpf:"tallies"`
 	Targets            *ebpf.Map `ebpf:"targets"`
 	ValidationRequests *ebpf.Map `ebpf:"validation_requests"`
 	Validations        *ebpf.Map `ebpf:"validations"`
+	Works              *ebpf.Map `ebpf:"works"`
 }
 
 func (m *sourceMaps) Close() error {
 	return _SourceClose(
+		m.Arrivals,
 		m.Blackholes,
+		m.BlankEchoes,
+		m.BlankModuleStates,
 		m.Connections,
+		m.Echoes,
 		m.FlowNumbers,
+		m.ModuleStates,
 		m.PairKeys,
 		m.Paths,
-		m.SampleCounts,
+		m.PolicyMarks,
+		m.PolicyReturns,
+		m.Sendings,
 		m.Slots,
+		m.Stages,
 		m.Tallies,
 		m.Targets,
 		m.ValidationRequests,
 		m.Validations,
+		m.Works,
 	)
 }
 
@@ -433,18 +640,26 @@ func (m *sourceMaps) Close() error {
 //
 // It can be passed to loadSourceObjects or ebpf.CollectionSpec.LoadAndAssign.
 type sourceVariables struct {
+	BlockNs            *ebpf.Variable `ebpf:"block_ns"`
 	ConnectionsFound   *ebpf.Variable `ebpf:"connections_found"`
 	ConnectionsRefused *ebpf.Variable `ebpf:"connections_refused"`
 	DeviceIndex        *ebpf.Variable `ebpf:"device_index"`
+	EchoesFull         *ebpf.Variable `ebpf:"echoes_full"`
 	Encodings          *ebpf.Variable `ebpf:"encodings"`
 	EncodingsAfter     *ebpf.Variable `ebpf:"encodings_after"`
 	EncodingsUsed      *ebpf.Variable `ebpf:"encodings_used"`
 	EveryPacket        *ebpf.Variable `ebpf:"every_packet"`
 	FlowFields         *ebpf.Variable `ebpf:"flow_fields"`
+	HopGapNs           *ebpf.Variable `ebpf:"hop_gap_ns"`
+	HopNextNs          *ebpf.Variable `ebpf:"hop_next_ns"`
+	IngressNumber      *ebpf.Variable `ebpf:"ingress_number"`
 	LeaseTicks         *ebpf.Variable `ebpf:"lease_ticks"`
 	LeaseUntil         *ebpf.Variable `ebpf:"lease_until"`
 	LinkLength         *ebpf.Variable `ebpf:"link_length"`
+	ModuleBytes        *ebpf.Variable `ebpf:"module_bytes"`
+	ModuleStatesFull   *ebpf.Variable `ebpf:"module_states_full"`
 	Modules            *ebpf.Variable `ebpf:"modules"`
+	ModulesWanted      *ebpf.Variable `ebpf:"modules_wanted"`
 	MonotonicOffsetNs  *ebpf.Variable `ebpf:"monotonic_offset_ns"`
 	NetworkCookie      *ebpf.Variable `ebpf:"network_cookie"`
 	OutcomeType        *ebpf.Variable `ebpf:"outcome_type"`
@@ -452,15 +667,20 @@ type sourceVariables struct {
 	PathMtu            *ebpf.Variable `ebpf:"path_mtu"`
 	PathsKnown         *ebpf.Variable `ebpf:"paths_known"`
 	PathsState         *ebpf.Variable `ebpf:"paths_state"`
+	PoliciesDiffer     *ebpf.Variable `ebpf:"policies_differ"`
+	PolicyFirst        *ebpf.Variable `ebpf:"policy_first"`
+	PolicyIndex        *ebpf.Variable `ebpf:"policy_index"`
 	ProbeMark          *ebpf.Variable `ebpf:"probe_mark"`
+	ProbePolicies      *ebpf.Variable `ebpf:"probe_policies"`
+	RoundInterval      *ebpf.Variable `ebpf:"round_interval"`
 	RuleChoice         *ebpf.Variable `ebpf:"rule_choice"`
 	Rules              *ebpf.Variable `ebpf:"rules"`
 	RulesState         *ebpf.Variable `ebpf:"rules_state"`
-	SampleEvery        *ebpf.Variable `ebpf:"sample_every"`
-	SampleGapNs        *ebpf.Variable `ebpf:"sample_gap_ns"`
 	SampleNextNs       *ebpf.Variable `ebpf:"sample_next_ns"`
-	SampleRandom       *ebpf.Variable `ebpf:"sample_random"`
+	SampledPolicies    *ebpf.Variable `ebpf:"sampled_policies"`
+	Samplings          *ebpf.Variable `ebpf:"samplings"`
 	SlotMask           *ebpf.Variable `ebpf:"slot_mask"`
+	SpanType           *ebpf.Variable `ebpf:"span_type"`
 	SparseMarks        *ebpf.Variable `ebpf:"sparse_marks"`
 	StampEvery         *ebpf.Variable `ebpf:"stamp_every"`
 	StampShift         *ebpf.Variable `ebpf:"stamp_shift"`
@@ -473,6 +693,7 @@ type sourceVariables struct {
 	TcpOptionFamilies  *ebpf.Variable `ebpf:"tcp_option_families"`
 	TicksNow           *ebpf.Variable `ebpf:"ticks_now"`
 	TunnelsWhole       *ebpf.Variable `ebpf:"tunnels_whole"`
+	UdpOptionFirst     *ebpf.Variable `ebpf:"udp_option_first"`
 	UdpPort            *ebpf.Variable `ebpf:"udp_port"`
 	Unnumbered         *ebpf.Variable `ebpf:"unnumbered"`
 	ValidatePaths      *ebpf.Variable `ebpf:"validate_paths"`
@@ -485,6 +706,8 @@ type sourceVariables struct {
 type sourcePrograms struct {
 	SourceConnection  *ebpf.Program `ebpf:"source_connection"`
 	SourceConnections *ebpf.Program `ebpf:"source_connections"`
+	SourceDispatch    *ebpf.Program `ebpf:"source_dispatch"`
+	SourceGeneral     *ebpf.Program `ebpf:"source_general"`
 	SourceRenew       *ebpf.Program `ebpf:"source_renew"`
 	SourceReturn      *ebpf.Program `ebpf:"source_return"`
 	SourceSweep       *ebpf.Program `ebpf:"source_sweep"`
@@ -495,6 +718,8 @@ func (p *sourcePrograms) Close() error {
 	return _SourceClose(
 		p.SourceConnection,
 		p.SourceConnections,
+		p.SourceDispatch,
+		p.SourceGeneral,
 		p.SourceRenew,
 		p.SourceReturn,
 		p.SourceSweep,

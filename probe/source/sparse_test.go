@@ -187,7 +187,7 @@ func TestSparseOfOthers(t *testing.T) {
 
 func TestSparseSettings(t *testing.T) {
 	good := sparsely(16, wire.UDPOption)
-	if _, err := specification(hookDevice, good); err != nil {
+	if _, err := specification(hookDevice, good, 0); err != nil {
 		t.Fatal(err)
 	}
 	for name, change := range map[string]func(*Settings){
@@ -199,7 +199,7 @@ func TestSparseSettings(t *testing.T) {
 	} {
 		settings := good
 		change(&settings)
-		if _, err := specification(hookDevice, settings); !errors.Is(err, ErrSparse) {
+		if _, err := specification(hookDevice, settings, 0); !errors.Is(err, ErrSparse) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -100,9 +100,14 @@ static __always_inline __u32 stamp_modules(struct numbering *numbers)
 }
 
 /* Of a mark in an option of the transport. */
+#define STAMP_EXID                                                             \
+	(sparse_marks	  ? WIRE_EXID_SPARSE :                                 \
+	 FLOW_AGGREGATE ? WIRE_EXID_AGGREGATE | FLOW_AGGREGATE :             \
+			    WIRE_EXID)
+
 static __always_inline __be16 stamp_exid(void)
 {
-	return bpf_htons(sparse_marks ? WIRE_EXID_SPARSE : WIRE_EXID);
+	return bpf_htons(STAMP_EXID);
 }
 
 /* The time of a mark in an option of the transport, whole: the mark has its lower 32 bits, which are not zero. */

@@ -8,6 +8,12 @@
 #include "../bpf/tcp.h"
 #include "outcome.h"
 
+/*
+ * The number of the agent, which its marks name. Then only packets that this host forwards are
+ * marked. 0: marks name nobody; the source address says who wrote them. Written by the loader.
+ */
+const volatile __u32 ingress_number;
+
 #define NEIGHBOUR_FIRST 133 /* ICMPv6 router solicitation ... */
 #define NEIGHBOUR_LAST 137  /* ... redirect (RFC 4861) */
 
@@ -20,6 +26,7 @@ struct subject {
 	__u32 hop_by_hop; /* length of the Hop-by-Hop header, or zero */
 	__u32 segments;	  /* packets this buffer is on the wire, unmarked */
 	__u32 gso_size;
+	__be32 sequence;  /* of TCP */
 	__u8 next;	  /* the header that will follow the mark */
 	__u8 fragment;
 	__u8 neighbour;
@@ -29,9 +36,29 @@ struct subject {
 	__u8 forwarded;	  /* not sent by this host */
 	__u8 unfit;	  /* for an option of the transport */
 	__u8 unvalidated; /* why the path takes no mark: an outcome, or zero */
+	__u8 traced;	  /* routers are to write into it */
 	__u8 room;	  /* the kernel reserved room for a mark among the TCP options */
 	__u16 option;	  /* where that room lies */
 };
+
+/* The rules are about packets that leave: look at one that comes from the other side. */
+static __always_inline void flow_reverse(struct flow_key *key)
+{
+	struct flow_key other = *key;
+
+	copy_address(key->src, other.dst);
+	copy_address(key->dst, other.src);
+	key->sport = other.dport;
+	key->dport = other.sport;
+}
+
+/* Where the packet ends, or the first one of a segmentation buffer. */
+static __always_inline __u32 subject_end(const struct subject *s)
+{
+	__u32 first = s->l4 + s->l4_length + s->gso_size;
+
+	return s->gso_size && first < link_length + s->length ? first : link_length + s->length;
+}
 
 /* At least length bytes that can be read directly, if the packet has them. */
 static __always_inline int pull(struct __sk_buff *skb, __u32 length)
@@ -56,14 +83,17 @@ struct transport {
 #define TCP_READ 14 /* of struct transport */
 #define PORTS_READ 4
 
-/* A datagram that ends before its packet has a surplus area (RFC 9868). */
+/*
+ * A datagram that ends before its packet has a surplus area (RFC 9868). What is in it is of the
+ * hosts: the mark of a router is outside of it.
+ */
 static __always_inline void take_udp_length(struct subject *s, __u32 length)
 {
 	__u32 ends = s->l4 + length;
 
 	if (ends != link_length + s->length)
 		s->unfit = 1;
-	if (length >= sizeof(struct udphdr) && ends < link_length + s->length)
+	if (length >= sizeof(struct udphdr) && ends < link_length + s->length && !ingress_number)
 		s->blocked = OUTCOME_EXISTING_OPTION;
 }
 
@@ -81,6 +111,7 @@ static __always_inline void take_transport(struct subject *s, const struct trans
 	if (s->key.protocol == IPPROTO_TCP) {
 		s->l4_length = (t->offset >> 4) * 4;
 		s->syn = !!(t->flags & TCP_SYN);
+		s->sequence = t->sequence;
 	}
 }
 
@@ -173,6 +204,16 @@ static __always_inline int read_ipv6(struct __sk_buff *skb, struct subject *s)
 	return read_transport(skb, s, link_length + sizeof(*ip));
 }
 
+/* Another router put the packet into a second IPv4 header, with its mark. */
+static __always_inline int is_marked_inside(struct __sk_buff *skb, const struct subject *s)
+{
+	__u8 protocol;
+
+	return s->next == IPPROTO_IPIP && !s->fragment &&
+	       !bpf_skb_load_bytes(skb, s->l4 + __builtin_offsetof(struct iphdr, protocol), &protocol, 1) &&
+	       protocol == WIRE_PROTOCOL;
+}
+
 static __always_inline int read_ipv4(struct __sk_buff *skb, struct subject *s)
 {
 	struct iphdr *ip;
@@ -190,9 +231,34 @@ static __always_inline int read_ipv4(struct __sk_buff *skb, struct subject *s)
 	s->fragment = !!(ip->frag_off & IPV4_FRAGMENT);
 	s->length = bpf_ntohs(ip->tot_len);
 	s->l4 = link_length + ip->ihl * 4;
-	if (s->next == WIRE_PROTOCOL)
+	if (s->next == WIRE_PROTOCOL || (ingress_number && is_marked_inside(skb, s)))
 		s->blocked = OUTCOME_EXISTING_OPTION;
 	return read_transport(skb, s, link_length + sizeof(*ip));
+}
+
+static __always_inline int read_packet(struct __sk_buff *skb, struct subject *s)
+{
+	int outcome = OUTCOME_NOT_IP;
+
+	s->gso_size = skb->gso_size;
+	s->forwarded = !!skb->ingress_ifindex;
+	if (skb->protocol == PROTOCOL_IPV6)
+		outcome = read_ipv6(skb, s);
+	else if (skb->protocol == PROTOCOL_IPV4)
+		outcome = read_ipv4(skb, s);
+	else if (skb->protocol == PROTOCOL_VLAN || skb->protocol == PROTOCOL_QINQ)
+		outcome = OUTCOME_VLAN;
+	if (outcome)
+		return outcome;
+	/* A destination would not take such a mark out. */
+	if (link_length + s->length > skb->len || (link_length + s->length < s->l4 && !s->gso_size))
+		return OUTCOME_MALFORMED;
+	if (!s->gso_size) { /* padding travels along */
+		if (s->length != skb->len - link_length)
+			s->unfit = 1;
+		s->length = skb->len - link_length;
+	}
+	return 0;
 }
 
 #endif

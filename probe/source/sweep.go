@@ -1,6 +1,7 @@
 package source
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -18,6 +19,8 @@ const sweepBatch = 4096
 // Sweep removes flows that have been idle for longer than Settings.Idle and counts
 // the others. Call it now and then; packets need not wait for it.
 func (s *Source) Sweep() error {
+	s.tables.Lock()
+	defer s.tables.Unlock()
 	tick, err := clock.Tick()
 	if err != nil {
 		return fmt.Errorf("sweep flows: %w", err)
@@ -26,44 +29,72 @@ func (s *Source) Sweep() error {
 	if err := s.objects.TicksNow.Get(&now); err != nil {
 		return fmt.Errorf("sweep flows: %w", err)
 	}
-	idleTicks := uint32(min(s.idle/tick, math.MaxInt32))
-	expired, present, err := s.sweepSlots(idleTicks)
+	before, err := s.Tally() // what begins while flows are counted is not missing
+	if err != nil {
+		return fmt.Errorf("sweep flows: %w", err)
+	}
+	idle := s.idleTicks(tick)
+	expired, present, err := s.sweepSlots(idle)
 	if err != nil {
 		return fmt.Errorf("sweep flows: %w", err)
 	}
 	s.expired += expired
-	keys := make([]flow.Raw, sweepBatch)
-	values := make([]sourceNumbering, sweepBatch)
-	var cursor ebpf.MapBatchCursor
-	var idle []flow.Raw
-	for {
-		n, err := s.objects.FlowNumbers.BatchLookup(&cursor, keys, values, nil)
-		if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-			return fmt.Errorf("sweep flows: %w", err)
-		}
-		for i := range n {
-			if unused := int32(uint32(now) - values[i].Used); unused > 0 && uint32(unused) > idleTicks {
-				idle = append(idle, keys[i])
-				continue
-			}
+	var old []flow.Raw
+	err = s.eachOther(func(key flow.Raw, n *sourceNumbering) {
+		if unused := int32(uint32(now) - n.Used); unused > 0 && uint32(unused) > idle[policyOf(key, n)] {
+			old = append(old, key)
+		} else {
 			present++
 		}
-		if err != nil {
-			break
-		}
+	})
+	if err != nil {
+		return fmt.Errorf("sweep flows: %w", err)
 	}
-	for _, key := range idle {
+	for _, key := range old {
 		if s.objects.FlowNumbers.Delete(key) == nil {
 			s.expired++
 		}
 	}
 	s.present = present
+	if there := s.expired + present; before.FlowsStarted > there {
+		s.evicted = max(s.evicted, before.FlowsStarted-there)
+	}
+	if err := s.forgetEchoes(); err != nil {
+		return fmt.Errorf("sweep round trips: %w", err)
+	}
 	return s.forgetPaths(now, uint64(pathTime/tick))
 }
 
+// idleTicks returns after how many ticks a flow is idle, by policy. Behind them is that of a flow
+// whose policy is not known: the longest, which those of policies that have ended get, too.
+func (s *Source) idleTicks(tick time.Duration) (ticks [PoliciesMax + 1]uint32) {
+	longest := time.Duration(0)
+	for _, index := range s.places {
+		longest = max(longest, cmp.Or(s.variants[index].policy.Idle, s.settings.Idle))
+	}
+	for i := range ticks {
+		ticks[i] = uint32(min(longest/tick, math.MaxInt32))
+	}
+	for _, index := range s.places {
+		ticks[index] = uint32(min(cmp.Or(s.variants[index].policy.Idle, s.settings.Idle)/tick, math.MaxInt32))
+	}
+	return ticks
+}
+
+// policyOf is number_policy of number.h, PoliciesMax where it is not known.
+func policyOf(key flow.Raw, numbers *sourceNumbering) int {
+	if key.Zero != 0 {
+		return int(key.Zero - 1)
+	}
+	if numbers.Judgement == 0 {
+		return PoliciesMax
+	}
+	return int(numbers.Judgement>>44) % PoliciesMax
+}
+
 // sweepSlots has the kernel remove idle flows from the slots.
-func (s *Source) sweepSlots(idleTicks uint32) (expired, present uint64, err error) {
-	if err := s.objects.SweepIdle.Set(idleTicks); err != nil {
+func (s *Source) sweepSlots(idle [PoliciesMax + 1]uint32) (expired, present uint64, err error) {
+	if err := s.objects.SweepIdle.Set([PoliciesMax]uint32(idle[:PoliciesMax])); err != nil {
 		return 0, 0, err
 	}
 	if _, err := s.objects.SourceSweep.Run(&ebpf.RunOptions{}); err != nil {
@@ -82,8 +113,10 @@ func (s *Source) forgetPaths(now, ticks uint64) error {
 	var key sourcePath
 	var limit sourcePathLimit
 	var old []sourcePath
+	held := false // for some time, which may be over; TCP notices it by itself
 	entries := s.objects.Paths.Iterate()
 	for entries.Next(&key, &limit) {
+		held = held || limit.Held != 0
 		if limit.Learned < now && now-limit.Learned > ticks {
 			old = append(old, key)
 		}
@@ -95,6 +128,11 @@ func (s *Source) forgetPaths(now, ticks uint64) error {
 	}
 	if len(old) > 0 {
 		if err := s.changed(); err != nil {
+			return err
+		}
+	}
+	if held {
+		if err := s.revalidate(); err != nil {
 			return err
 		}
 	}

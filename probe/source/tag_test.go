@@ -35,8 +35,11 @@ func TestTags(t *testing.T) {
 		"delay":      func(e wire.Encoding) Settings { return all(e, wire.Delay) }, // numbered all the same
 		"sparse":     func(e wire.Encoding) Settings { return sparsely(2, e, wire.Native) },
 	}
-	for _, encoding := range encodings {
+	for _, encoding := range append(standards(), encodings...) {
 		for name, way := range ways {
+			if name == "sparse" && encoding.Carries()&wire.CarriesSparse == 0 {
+				continue
+			}
 			t.Run(fmt.Sprint(encoding, " ", name), func(t *testing.T) {
 				s := open(t, tagged(way(encoding)))
 				checked := 0
@@ -65,7 +68,7 @@ func TestTags(t *testing.T) {
 // checkTag marks a packet and says whether it has a mark, which then must have the right tag.
 func checkTag(t *testing.T, s *Source, packet []byte) bool {
 	t.Helper()
-	out := run(t, s.objects.SourceTc, packet)
+	out := run(t, s.entry, packet)
 	original, m, encoding, err := codec.Extract(out, wire.Port)
 	if err != nil {
 		return false
@@ -73,7 +76,7 @@ func checkTag(t *testing.T, s *Source, packet []byte) bool {
 	if !m.Tagged {
 		t.Fatalf("%x became %x: no tag", packet, out)
 	}
-	want, err := codec.Tag(original, m, codec.Key(pairKey), time.Now())
+	want, err := codec.Tag(original, encoding, m, codec.Key(pairKey), time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +89,7 @@ func checkTag(t *testing.T, s *Source, packet []byte) bool {
 // TestKeysFollowTheDestination: packets without a key stay unmarked, the longest prefix
 // counts, and a change of the keys changes the tags of running flows.
 func TestKeysFollowTheDestination(t *testing.T) {
-	for _, name := range []string{"udp-option delay,loss ipv4 udp", "native delay,loss ipv6 tcp", "udp delay,loss ipv4 tcp"} {
+	for _, name := range []string{"udp-option delay,loss ipv4 udp", "native delay,loss ipv6 tcp", "udp delay,loss ipv4 tcp", "ioam-e2e delay,loss ipv6 udp"} {
 		t.Run(name, func(t *testing.T) {
 			var packet []byte
 			vectors, err := codec.Vectors()
@@ -122,7 +125,7 @@ func TestKeysFollowTheDestination(t *testing.T) {
 				}
 				for range 3 {
 					m := s.mark(t, packet)
-					want, err := codec.Tag(packet, m, codec.Key(step), time.Now())
+					want, err := codec.Tag(packet, encoding, m, codec.Key(step), time.Now())
 					if err != nil || m.Tag != want.Tag {
 						t.Errorf("tag %08x, want %08x (%v)", m.Tag, want.Tag, err)
 					}
@@ -133,6 +136,52 @@ func TestKeysFollowTheDestination(t *testing.T) {
 			}
 			if got := s.outcome(t, packet); got != "no_key" {
 				t.Errorf("once the keys are gone: %s", got)
+			}
+		})
+	}
+}
+
+// TestTagsByRule: whether marks to one destination have a tag is a matter of the rule that selects the
+// packet, also in the fast path and after a change.
+func TestTagsByRule(t *testing.T) {
+	for _, encoding := range []wire.Encoding{wire.UDPOption, wire.Native, wire.UDP} {
+		t.Run(encoding.String(), func(t *testing.T) {
+			policy := Policy{Modules: wire.Delay | wire.Loss, Encodings: wire.EncodingList{encoding}, StampEvery: 4}
+			with := policy
+			with.Tagged = true
+			s := open(t, Settings{Modules: policy.Modules, Encodings: policy.Encodings, StampEvery: 4, StartEmpty: true})
+			packet := func(dport uint16) []byte {
+				if encoding == wire.UDP {
+					return ipv4("192.0.2.1", "198.51.100.2", 17, ported(7, dport, []byte("x")))
+				}
+				return ipv6("2001:db8::1", "2001:db8::2", 17, ported(7, dport, []byte("x")))
+			}
+			for range 2 {
+				s.setPoliciesOf(t, []Policy{policy, with}, []Rule{toPort(1001, 0), toPort(1002, 1)})
+				if got := s.outcome(t, packet(1002)); got != "no_key" {
+					t.Errorf("without a key: %s", got)
+				}
+				if err := s.SetKeys(map[netip.Prefix]wire.Key{everywhere[0]: pairKey, everywhere[1]: pairKey}); err != nil {
+					t.Fatal(err)
+				}
+				for range 6 {
+					if m, _ := s.markOf(t, packet(1001)); m.Modules == 0 || m.Tagged {
+						t.Errorf("without authentication: %+v", m)
+					}
+					if !checkTag(t, s, packet(1002)) {
+						t.Error("with authentication: not marked")
+					}
+				}
+				s.setPoliciesOf(t, []Policy{policy, with}, []Rule{toPort(1001, 1), toPort(1002, 0)})
+				if m, _ := s.markOf(t, packet(1002)); m.Modules == 0 || m.Tagged {
+					t.Errorf("no authentication any more: %+v", m)
+				}
+				if !checkTag(t, s, packet(1001)) {
+					t.Error("authentication from now on: not marked")
+				}
+				if err := s.SetKeys(nil); err != nil {
+					t.Fatal(err)
+				}
 			}
 		})
 	}

@@ -7,13 +7,14 @@
 #include "../bpf/tcp.h"
 #include "connection.h"
 #include "headers.h"
-#include "room.h"
 #include "stamp.h"
+#include "work.h"
 
 #define TCP_REACH 0xff /* no option of a packet that may be marked lies further back */
 
 /*
- * Is there a mark, or room for one? That of a forwarded packet is the sender's. A global
+ * Is there a mark, or room for one? That of a forwarded packet is the sender's,
+ * and stays beside the mark of a router. A global
  * function: what follows is verified once, not once for each way through this one.
  */
 __noinline int tcp_option_look(struct __sk_buff *skb, struct subject *s)
@@ -38,7 +39,7 @@ __noinline int tcp_option_look(struct __sk_buff *skb, struct subject *s)
 	option = packet_start(skb) + (s->option & TCP_REACH);
 	if ((void *)(option + 1) > packet_end(skb))
 		return 0;
-	if (option->kind == WIRE_TCP_OPTION_KIND)
+	if (option->kind == WIRE_TCP_OPTION_KIND && !ingress_number)
 		s->blocked = OUTCOME_EXISTING_OPTION;
 	else if (option->length == TCP_OPTION_LENGTH)
 		s->room = !s->forwarded && skb->sk;
@@ -80,7 +81,7 @@ static __always_inline void tcp_option_fill(struct __sk_buff *skb, struct wire_e
 	time = bpf_htonl((__u32)ticks);
 	if (carried & WIRE_LOSS)
 		number = tcp_option_number(numbers, packets);
-	words[0] = TCP_HEAD(WIRE_TCP_OPTION_KIND, sparse_marks ? WIRE_EXID_SPARSE : WIRE_EXID);
+	words[0] = TCP_HEAD(WIRE_TCP_OPTION_KIND, STAMP_EXID);
 	words[1] = number;
 	words[2] = time;
 	if (tagged_marks)
@@ -92,9 +93,10 @@ static __always_inline void tcp_option_fill(struct __sk_buff *skb, struct wire_e
 		bpf_l4_csum_replace(skb, l4 + TCP_CHECK_OFFSET, 0, change, 0);
 }
 
-static __always_inline int tcp_option_insert(struct __sk_buff *skb, const struct subject *s,
-					     struct numbering *numbers, const struct room *room)
+static __always_inline int tcp_option_insert(struct __sk_buff *skb, const struct work *w, struct numbering *numbers)
 {
+	const struct subject *s = &w->subject;
+	const struct room *room = &w->room;
 	struct wire_experiment *option = packet_start(skb) + (s->option & TCP_REACH);
 
 	if ((void *)option + TCP_OPTION_LENGTH > packet_end(skb))
@@ -103,6 +105,8 @@ static __always_inline int tcp_option_insert(struct __sk_buff *skb, const struct
 	return OUTCOME_MARKED;
 }
 
+#define TCP_OPTION_INSERT tcp_option_insert
+
 /*
  * The room in a segment of this host, if it lies behind nothing but timestamps. Returns 0
  * for every segment that the general path decides about.
@@ -110,12 +114,12 @@ static __always_inline int tcp_option_insert(struct __sk_buff *skb, const struct
 static __always_inline struct wire_experiment *tcp_option_room(struct __sk_buff *skb, const struct headers *h,
 							       void *l4, __u32 gso_size)
 {
-	__u32 class = (h->size == sizeof(struct ipv6hdr) ? WIRE_IPV6 : WIRE_IPV4) | WIRE_TCP;
+	__u32 class = (h->size == sizeof(struct ipv6hdr) ? WIRE_INDEX_IPV6 : WIRE_INDEX_IPV4) | WIRE_INDEX_TCP;
 	struct tcphdr *tcp = l4;
 	__be32 *words = (void *)(tcp + 1);
 
 	if (gso_size)
-		class |= WIRE_GSO;
+		class |= WIRE_INDEX_GSO;
 	if (UNLIKELY((void *)(words + TCP_OPTION_LENGTH / 4) > packet_end(skb) || !skb->sk ||
 		     encoding_of(class) != WIRE_ENCODING_TCP_OPTION))
 		return 0;
@@ -143,7 +147,7 @@ static __noinline __u32 tcp_option_missing(struct __sk_buff *skb, struct subject
 	struct connection *c = 0;
 	struct bpf_sock *sk = skb->sk;
 
-	if (!tcp_option_families)
+	if (!TCP_OPTION_FAMILIES)
 		return encoding_after(WIRE_ENCODING_TCP_OPTION, packet_class(s));
 	if (sk)
 		sk = bpf_sk_fullsock(sk);
@@ -166,7 +170,7 @@ static __always_inline int tcp_option_expected(struct __sk_buff *skb, const stru
 	__u32 size;
 
 	if (!ENCODING_USED(TCP_OPTION) ||
-	    !(tcp_option_families & (s->key.family == 6 ? WIRE_IPV6 : WIRE_IPV4)))
+	    !(TCP_OPTION_FAMILIES & (s->key.family == 6 ? WIRE_IPV6 : WIRE_IPV4)))
 		return 0;
 	if (s->key.family == 6) {
 		size = sizeof(tuple.ipv6);

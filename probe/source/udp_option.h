@@ -103,10 +103,16 @@ static __always_inline int option_write(struct __sk_buff *skb, __u32 at, __u32 a
 	return bpf_skb_store_bytes(skb, at + pad, option, length, 0);
 }
 
+/* Whether the checksum is still to be computed; negative if nothing may be inserted. */
+static __always_inline int datagram_partial(struct __sk_buff *skb, const struct datagram *d)
+{
+	return summed_partial(skb, link_length + d->headers.size + __builtin_offsetof(struct udphdr, check));
+}
+
 static __always_inline int option_insert(struct __sk_buff *skb, const struct datagram *d, __u32 area,
 					 struct numbering *numbers, const struct mark_key *key)
 {
-	int partial = summed_partial(skb, link_length + d->headers.size + __builtin_offsetof(struct udphdr, check));
+	int partial = datagram_partial(skb, d);
 	struct wire_udp_option_tagged option = {
 		.mark.mark = { .kind = WIRE_UDP_OPTION_KIND, .length = EXPERIMENT_LENGTH,
 			       .exid = stamp_exid() },
@@ -152,5 +158,8 @@ __noinline int option_probe(struct __sk_buff *skb)
 	outcome = option_insert(skb, &d, area, &unnumbered, &key);
 	return outcome == OUTCOME_MARKED || outcome >= OUTCOMES ? OUTCOME_PROBE : outcome;
 }
+
+/* What reaches the general path cannot have the option. */
+#define UDP_OPTION_INSERT(skb, w, numbers) OUTCOME_ENCODING
 
 #endif

@@ -125,9 +125,10 @@ func TestFlowsBeyondTheSlots(t *testing.T) {
 
 // TestSweepFreesSlots: an idle flow leaves its slot and begins again.
 func TestSweepFreesSlots(t *testing.T) {
-	s := open(t, inOptions(wire.Loss))
+	settings := inOptions(wire.Loss)
+	settings.Idle = 1
+	s := open(t, settings)
 	s.mark(t, plain4)
-	s.idle = 0
 	for s.expired == 0 { // until the kernel's tick has come
 		if err := s.Renew(Forever); err != nil {
 			t.Fatal(err)

@@ -33,10 +33,14 @@ const (
 )
 
 // A Request asks for the test of a path, or if TooBig is set for that of the size of packets
-// on all paths to the address: an ICMP error about a packet of a flow says that it was too big.
+// on all paths to the address: an ICMP error about a packet of a flow says that it was too big,
+// or segments were retransmitted.
 type Request struct {
 	Path
 	TooBig bool
+	// Held is the size, bytes, above which packets to the address have no mark for some time
+	// because of retransmissions; or 0.
+	Held int
 }
 
 const pathTooBig = 0x100 // PATH_TOO_BIG of quote.h
@@ -54,9 +58,22 @@ func (s *Source) NextRequest() (Request, error) {
 	}
 	if raw.Encoding == pathTooBig {
 		raw.Encoding = 0
-		return Request{Path{Address: raw.path().Address}, true}, nil
+		held, err := s.held(raw)
+		if err != nil {
+			return Request{}, fmt.Errorf("read requested path: %w", err)
+		}
+		return Request{Path{Address: raw.path().Address}, true, held}, nil
 	}
 	return Request{Path: raw.path()}, nil
+}
+
+func (s *Source) held(raw sourceEncodedPath) (int, error) {
+	var limit sourcePathLimit
+	err := s.objects.Paths.Lookup(sourcePath{Dst: raw.Dst, Family: uint32(raw.Family)}, &limit)
+	if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		return 0, err
+	}
+	return int(limit.Held), nil
 }
 
 // StopRequests ends NextRequest.
@@ -100,7 +117,8 @@ func (s *Source) MTU() (int, error) {
 }
 
 // LimitPath limits packets to an address to this size with their mark, as if a router had
-// reported it as path MTU. Size 0 removes the limit, which a router may then report again.
+// reported it as path MTU. Size 0 removes the limit, which a router may then report again. Either
+// ends a limit that retransmissions have led to.
 func (s *Source) LimitPath(address netip.Addr, size int) error {
 	target := rawTarget(address)
 	key := sourcePath{Dst: target.Address, Family: target.Family}
@@ -116,7 +134,7 @@ func (s *Source) LimitPath(address netip.Addr, size int) error {
 		return fmt.Errorf("look up path MTU to %v: %w", address, err)
 	}
 	limit := sourcePathLimit{Mtu: uint32(size)}
-	if err == nil {
+	if err == nil && known.Mtu != 0 {
 		limit.Mtu = min(limit.Mtu, known.Mtu)
 	}
 	if err := s.objects.TicksNow.Get(&limit.Learned); err != nil {

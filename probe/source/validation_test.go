@@ -54,18 +54,23 @@ func TestValidationComesBeforeMarks(t *testing.T) {
 	six := ipv6("2001:db8::1", "2001:db8::2", 17, ported(1, 2, []byte("x")))
 	four := ipv4("192.0.2.1", "198.51.100.2", 17, ported(1, 2, []byte("x")))
 	segment := ipv4("192.0.2.1", "198.51.100.2", 6, tcp(1, 2, 0x10, nil, nil))
+	usual, last := wire.EncodingList{wire.UDPOption, wire.Native, wire.UDP}, wire.EncodingList{wire.Native, wire.UDP, wire.UDPOption}
 	for _, row := range []struct {
 		name    string
 		packet  []byte
 		to      string
+		list    wire.EncodingList
 		choices []wire.Encoding
 	}{
-		{"IPv6", six, "2001:db8::2", []wire.Encoding{wire.UDPOption, wire.Native}},
-		{"IPv4", four, "198.51.100.2", []wire.Encoding{wire.UDPOption, wire.UDP}},
-		{"TCP", segment, "198.51.100.2", []wire.Encoding{wire.UDP}},
+		{"IPv6", six, "2001:db8::2", usual, []wire.Encoding{wire.UDPOption, wire.Native}},
+		{"IPv4", four, "198.51.100.2", usual, []wire.Encoding{wire.UDPOption, wire.UDP}},
+		{"TCP", segment, "198.51.100.2", usual, []wire.Encoding{wire.UDP}},
+		{"IPv6, option last", six, "2001:db8::2", last, []wire.Encoding{wire.Native, wire.UDPOption}},
+		{"IPv4, option last", four, "198.51.100.2", last, []wire.Encoding{wire.UDP, wire.UDPOption}},
+		{"standard first", six, "2001:db8::2", wire.EncodingList{wire.IOAME2E, wire.UDPOption}, []wire.Encoding{wire.IOAME2E, wire.UDPOption}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			s := validating(t, wire.UDPOption, wire.Native, wire.UDP)
+			s := validating(t, row.list...)
 			for _, e := range row.choices {
 				for range 3 {
 					if got := s.outcome(t, row.packet); got != "unvalidated" {
@@ -102,6 +107,37 @@ func TestValidationComesBeforeMarks(t *testing.T) {
 				t.Errorf("multicast is %s, and announced", got)
 			}
 		})
+	}
+}
+
+// TestOrderOfEncodings: without path validation a datagram gets the first encoding of the list.
+func TestOrderOfEncodings(t *testing.T) {
+	packets := map[bool][]byte{
+		true:  ipv6("2001:db8::1", "2001:db8::2", 17, ported(1, 2, []byte("x"))),
+		false: ipv4("192.0.2.1", "198.51.100.2", 17, ported(1, 2, []byte("x"))),
+	}
+	for _, row := range []struct {
+		list      wire.EncodingList
+		six, four wire.Encoding
+	}{
+		{wire.EncodingList{wire.UDPOption, wire.Native}, wire.UDPOption, wire.UDPOption},
+		{wire.EncodingList{wire.Native, wire.UDPOption}, wire.Native, wire.UDPOption},
+		{wire.EncodingList{wire.UDP, wire.UDPOption}, wire.UDPOption, wire.UDP}, // udp is for IPv4
+		{wire.EncodingList{wire.IOAME2E, wire.UDPOption}, wire.IOAME2E, wire.UDPOption},
+	} {
+		s := open(t, Settings{Modules: wire.Delay | wire.Loss, StampEvery: 1, Encodings: row.list})
+		for six, packet := range packets {
+			want := row.four
+			if six {
+				want = row.six
+			}
+			for range 2 {
+				out := run(t, s.objects.SourceTc, packet)
+				if _, _, encoding, err := codec.Extract(out, wire.Port); err != nil || encoding != want {
+					t.Errorf("%v: %v, %v, want %v", row.list, encoding, err, want)
+				}
+			}
+		}
 	}
 }
 

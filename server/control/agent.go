@@ -42,6 +42,8 @@ type Agent struct {
 	Seen               time.Time // zero: not since the server started
 	Started            time.Time
 	Version, Kernel    string
+	Boot               string // boot ID of its kernel
+	IOAMID             uint32 // identifier as an IOAM node; 0: it is none
 	Interfaces         []session.Interface
 	Clock              session.Clock
 	Spool              session.Spool
@@ -64,12 +66,14 @@ type enrolment struct {
 	Key    string `json:"key,omitempty"`
 	// Previous and PreviousKey are of the certificate that was last used; it is valid
 	// until that of Serial is used. Both are empty if that is the same.
-	Previous    string            `json:"previous,omitempty"`
-	PreviousKey string            `json:"previous_key,omitempty"`
-	Expires     time.Time         `json:"expires"`
-	Enrolled    time.Time         `json:"enrolled"`
-	Revoked     bool              `json:"revoked,omitempty"`
-	Labels      map[string]string `json:"labels,omitempty"`
+	Previous    string    `json:"previous,omitempty"`
+	PreviousKey string    `json:"previous_key,omitempty"`
+	Expires     time.Time `json:"expires"`
+	Enrolled    time.Time `json:"enrolled"`
+	// Number names the agent in the marks that it writes for others; 0: none is left.
+	Number  uint32            `json:"number,omitempty"`
+	Revoked bool              `json:"revoked,omitempty"`
+	Labels  map[string]string `json:"labels,omitempty"`
 	// Token is the join token with which it joined, TokenLabels those that it gave.
 	// ApprovedLabels are, of an agent of an earlier version, its own at the upgrade.
 	Token          string            `json:"token,omitempty"`
@@ -192,11 +196,15 @@ func (c *Control) DeleteAgent(name string) error {
 		err = fmt.Errorf("%w: it may still mark packets until its lease ends at %s", ErrState, a.leaseEnd().Format(time.TimeOnly))
 	default:
 		delete(c.agents, name)
+		c.retire(a)
 		c.changed.agents, c.changed.assignments = true, true
 	}
 	c.mu.Unlock()
 	if err == nil {
-		err = c.commit(func() { c.agents[name] = a })
+		err = c.commit(func() {
+			c.agents[name] = a
+			delete(c.retired, a.Number)
+		})
 	}
 	if err != nil {
 		return fmt.Errorf("delete agent %q: %w", name, err)
@@ -311,7 +319,7 @@ func (c *Control) hosts(withRevoked bool) []session.Host {
 		if a := c.agents[name]; withRevoked || !a.Revoked {
 			hosts = append(hosts, session.Host{
 				Name: name, Labels: a.labels(), Connected: a.connected, Addresses: global(a.Interfaces),
-				Capabilities: a.Capabilities, Conflicts: a.conflicts,
+				Capabilities: a.Capabilities, Conflicts: a.conflicts, Clock: a.state.Clock, Boot: a.state.Boot,
 			})
 		}
 	}

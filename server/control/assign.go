@@ -24,7 +24,7 @@ func (c *Control) assign(now time.Time) {
 	held := c.held()
 	tasks := map[string][]session.Assignment{}
 	c.resolve(planned)
-	authentication, unauthenticated := c.authentication(known)
+	unauthenticated := c.unauthenticated(known)
 	for _, r := range c.inOrder() {
 		r.refused, r.lacking = map[string]string{}, map[string]string{}
 		for _, host := range known {
@@ -32,10 +32,13 @@ func (c *Control) assign(now time.Time) {
 				r.lacking[host.Name] = why
 			}
 		}
-		r.points = map[string][]string{}
+		r.points, r.waypoints = map[string][]string{}, nil
 		spec := r.Spec
 		if r.leavesAuthentication() {
-			spec.Authentication = authentication
+			spec.Authentication = session.Authenticated
+			if unauthenticated[spec.Name] != "" {
+				spec.Authentication = session.Unauthenticated
+			}
 		}
 		for agent, a := range session.Assign(spec, planned, addresses, r.pairs, held[r.Spec.Name], c.open(r)) {
 			for _, task := range a.Points {
@@ -43,8 +46,9 @@ func (c *Control) assign(now time.Time) {
 					r.points[agent] = append(r.points[agent], task.Point)
 				}
 			}
+			r.waypoint(agent, a, known)
 			c.entrust(r, agent, a)
-			tasks[agent] = append(tasks[agent], c.resolveConflict(r, agent, tasks[agent], a))
+			tasks[agent] = append(tasks[agent], c.resolveConflict(r, agent, known, tasks[agent], a))
 		}
 	}
 	for name, a := range c.agents {
@@ -62,11 +66,23 @@ func (c *Control) assign(now time.Time) {
 }
 
 // limit adds why sources of sessions that leave authentication to the server go without.
-func (c *Control) limit(a *agent, tasks session.Assignment, unauthenticated string) {
+func (c *Control) limit(a *agent, tasks session.Assignment, unauthenticated map[string]string) {
 	for _, task := range tasks.Sources {
-		if r := c.sessions[task.Session]; unauthenticated != "" && r.leavesAuthentication() {
-			a.restricted[task.Session] = strings.TrimSuffix(unauthenticated+"; "+a.restricted[task.Session], "; ")
+		if why := unauthenticated[task.Session]; why != "" {
+			a.restricted[task.Session] = strings.TrimSuffix(why+"; "+a.restricted[task.Session], "; ")
 		}
+	}
+}
+
+// waypoint notes an agent that is a waypoint of the session, and why it cannot be. It needs no address.
+func (r *record) waypoint(agent string, a session.Assignment, hosts []session.Host) {
+	if !slices.ContainsFunc(a.Destinations, func(t session.DestinationTask) bool { return len(t.Amends) > 0 }) {
+		return
+	}
+	r.waypoints = append(r.waypoints, agent)
+	delete(r.lacking, agent)
+	if i := slices.IndexFunc(hosts, func(h session.Host) bool { return h.Name == agent }); i >= 0 && !hosts[i].Divides() {
+		r.lacking[agent] = fmt.Sprintf("the version of the agent on %s does not support waypoints: update it", agent)
 	}
 }
 
@@ -120,10 +136,11 @@ func (a *agent) ready(session, source string) bool {
 
 // resolveConflict removes the source of a session from its tasks if it conflicts with
 // those of older sessions, which happens when agents join while sessions run.
-func (c *Control) resolveConflict(r *record, agent string, older []session.Assignment, tasks session.Assignment) session.Assignment {
+func (c *Control) resolveConflict(r *record, agent string, hosts []session.Host, older []session.Assignment, tasks session.Assignment) session.Assignment {
 	others := session.Union(older...).Sources
+	policies := slices.ContainsFunc(hosts, func(h session.Host) bool { return h.Name == agent && h.HasPolicies() })
 	for _, task := range tasks.Sources {
-		if err := session.Fits(others, task); err != nil {
+		if err := session.Fits(others, task, policies, hosts); err != nil {
 			r.refused[agent] = err.Error()
 			tasks.Sources, tasks.Traces = nil, nil
 			break
@@ -275,6 +292,12 @@ func (c *Control) faults(r *record, now time.Time) (faults, waits []string) {
 			if a := c.agents[agent]; a != nil && a.connected && !a.runs(name, point) {
 				waits = append(waits, fmt.Sprintf("the point %s on %s is not running", point, agent))
 			}
+		}
+	}
+	for _, agent := range slices.Sorted(slices.Values(r.waypoints)) {
+		faults = append(faults, c.agentFaults(r, agent, now)...)
+		if a := c.agents[agent]; a != nil && a.connected && r.lacking[agent] == "" && !a.runs(name, roleDestination) {
+			waits = append(waits, fmt.Sprintf("the waypoint on %s is not running: delays are not divided there", agent))
 		}
 	}
 	slices.Sort(waits)

@@ -32,7 +32,7 @@ func (c *Control) Claim(name string, certificate authority.Certificate, grant au
 		c.mu.Unlock()
 		return false, fmt.Errorf("reserve agent name %q: %w: limit of %d agents reached", name, ErrState, agentsMax)
 	}
-	c.agents[name] = newAgent(enrolment{
+	c.addAgent(enrolment{
 		Name: name, Serial: certificate.Serial, Key: certificate.Key, Expires: certificate.Expires, Enrolled: c.Now(),
 		Token: grant.Token, TokenLabels: maps.Clone(grant.Labels),
 	})
@@ -85,8 +85,7 @@ func (c *Control) Standing(name string, certificate authority.Certificate) error
 	case a == nil && (generation == 0 || c.Revocations == nil || len(c.agents) >= agentsMax):
 		return fmt.Errorf("admit agent %q: %w", name, ErrNotFound)
 	case a == nil:
-		c.agents[name] = newAgent(enrolment{Name: name, Enrolled: c.Now()})
-		c.recover(c.agents[name], certificate)
+		c.recover(c.addAgent(enrolment{Name: name, Enrolled: c.Now()}), certificate)
 		return nil
 	case same(a.Serial, a.Key, certificate):
 		if a.Previous != "" || a.Key != certificate.Key {

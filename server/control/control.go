@@ -121,6 +121,7 @@ type Control struct {
 	notices  notices
 	mu       sync.Mutex
 	agents   map[string]*agent
+	retired  map[uint32]time.Time // numbers of agents that were deleted, and when
 	sessions map[string]*record
 	runs     []Run // past ones, oldest first
 	// changed documents are written at the end of a round.

@@ -56,6 +56,8 @@ type host struct {
 	capabilities []string
 	// unanswered paths of its sources.
 	unanswered uint64
+	// otherFlows are sources whose marks its destinations do not measure.
+	otherFlows map[string]string
 	clock      session.Clock
 	ahead      time.Duration // of the real time
 	spool      session.Spool
@@ -143,7 +145,7 @@ func (h *host) state(t *testing.T) []byte {
 func (h *host) tasks() []session.TaskState {
 	var tasks []session.TaskState
 	for _, d := range h.applied.Destinations {
-		tasks = append(tasks, session.TaskState{Session: d.Session, Role: "destination", Running: h.broken == "", Error: h.broken, Missing: h.missing})
+		tasks = append(tasks, session.TaskState{Session: d.Session, Role: "destination", Running: h.broken == "", Error: h.broken, Missing: h.missing, OtherFlows: h.otherFlows})
 	}
 	for _, s := range h.applied.Sources {
 		tasks = append(tasks, session.TaskState{

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"pillion.dev/server/authority"
 	"pillion.dev/session"
 	"pillion.dev/wire"
+	"pillion.dev/wire/fivetuple"
 )
 
 func TestCreateRefuses(t *testing.T) {
@@ -135,6 +137,38 @@ func TestSessionsOfOneSource(t *testing.T) {
 		})
 		b.state("web", Running)
 		b.state("more", Running)
+	})
+}
+
+// An agent that marks the packets of each rule in its own way takes sessions whose packets do not
+// overlap; one of an earlier version takes only the first.
+func TestSessionsWithOtherMarks(t *testing.T) {
+	bed(t, func(b *testbed) {
+		b.join("h1", "h2")
+		policies := session.Capabilities()
+		b.on("h1", func(h *host) { h.capabilities = policies })
+		b.pass(2 * time.Second)
+		ofPort := func(name, encoding string, port uint16) session.Spec {
+			spec := web()
+			spec.Name, spec.Encoding, spec.Filters = name, encoding, []fivetuple.Filter{{Dport: port}}
+			return spec
+		}
+		b.create(ofPort("first", "native,udp", 80))
+		b.create(ofPort("second", "shim", 81))
+		b.state("first", Running)
+		b.state("second", Running)
+		_, _, err := b.control.Create(t.Context(), ofPort("third", "shim", 80), "")
+		if !errors.Is(err, ErrConflict) || !strings.Contains(err.Error(), "different encoding for the same packets") {
+			t.Errorf("got %v", err)
+		}
+		b.on("h1", func(h *host) {
+			h.capabilities = slices.DeleteFunc(policies, func(c string) bool { return c == session.MarkPolicies })
+		})
+		b.until("the second session is refused", func() bool {
+			s, _ := b.control.Session("second")
+			return s.State == Degraded && strings.Contains(s.Reason, "h1: conflict with session first: different encoding on the same interface")
+		})
+		b.state("first", Running)
 	})
 }
 

@@ -1,6 +1,9 @@
 package control
 
 import (
+	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"pillion.dev/internal/quantity"
@@ -75,6 +78,7 @@ func (c *Control) status(a *agent, tasks []session.TaskState) {
 			c.event("task-failed", event.Error, a.Name, t.Session, "%s failed on %s: %s", t.Role, a.Name, t.Error)
 		}
 		c.addressProofs(a, t, was)
+		c.flowMismatches(a, t, was)
 		switch now := t.PathsNotPassed(); {
 		case now > 0 && was.PathsNotPassed() == 0:
 			c.event("path-validation-failed", event.Warning, a.Name, t.Session,
@@ -83,6 +87,21 @@ func (c *Control) status(a *agent, tasks []session.TaskState) {
 			c.event("path-validation-passed", event.Info, a.Name, t.Session,
 				"path validation no longer fails on %s, device %s", a.Name, t.Device)
 		}
+	}
+}
+
+// flowMismatches raises an event for each pair of which the ends begin to differ in what they
+// call a flow.
+func (c *Control) flowMismatches(a *agent, t, was session.TaskState) {
+	for _, source := range slices.Sorted(maps.Keys(t.OtherFlows)) {
+		if was.OtherFlows[source] == t.OtherFlows[source] || c.agents[source] == nil {
+			continue
+		}
+		c.Events.Event(event.Event{
+			Time: c.Now(), Kind: "flow-mismatch", Level: event.Warning, Agent: source, Peer: a.Name, Session: t.Session,
+			Message: fmt.Sprintf("some marks of %s are not measured at %s, device %s: they number flows by %s, and session %s tells them apart by other fields; use the same flow in it and in whatever else marks packets on %s",
+				source, a.Name, t.Device, t.OtherFlows[source], t.Session, source),
+		})
 	}
 }
 

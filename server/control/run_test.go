@@ -103,6 +103,29 @@ func TestPathValidationIsReported(t *testing.T) {
 	})
 }
 
+// TestFlowMismatchIsReported once for each pair and fields.
+func TestFlowMismatchIsReported(t *testing.T) {
+	bed(t, func(b *testbed) {
+		b.join("h1", "h2")
+		b.create(web())
+		b.state("web", Running)
+		for n, fields := range []string{"src,dst", "src,dst,proto"} {
+			b.on("h2", func(h *host) { h.otherFlows = map[string]string{"h1": fields, "stranger": fields} })
+			b.pass(5 * time.Second)
+			if events := b.eventCount("flow-mismatch"); events != n+1 {
+				t.Errorf("%d events, want %d", events, n+1)
+			}
+		}
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		for _, e := range b.events {
+			if e.Kind == "flow-mismatch" && (e.Agent != "h1" || e.Peer != "h2" || e.Session != "web" || !strings.Contains(e.Message, "they number flows by src,dst")) {
+				t.Errorf("event %+v", e)
+			}
+		}
+	})
+}
+
 func TestLeaseIsWithdrawn(t *testing.T) {
 	bed(t, func(b *testbed) {
 		b.join("h1", "h2", "h3")

@@ -73,7 +73,7 @@ func (a *agent) view() Agent {
 	v := Agent{
 		Name: a.Name, Labels: a.labels(), State: Away, Enrolled: a.Enrolled, Seen: a.lastReport,
 		Started: a.state.Started, Version: a.Version, Kernel: a.Kernel, Interfaces: a.Interfaces,
-		Clock: a.state.Clock, Spool: a.state.Spool, CertificateExpires: a.Expires,
+		Boot: a.state.Boot, IOAMID: a.state.IOAMID, Clock: a.state.Clock, Spool: a.state.Spool, CertificateExpires: a.Expires,
 		TokenLabels: maps.Clone(a.TokenLabels), ApprovedLabels: maps.Clone(a.ApprovedLabels), SetLabels: maps.Clone(a.enrolment.Labels),
 		ClaimedLabels: a.claimed(), AddressConflicts: a.conflictList(),
 	}
@@ -94,7 +94,7 @@ func (a *agent) view() Agent {
 func (a *agent) tasks() []Task {
 	var tasks []Task
 	for _, t := range a.status {
-		if why := a.restricted[t.Session]; t.Role == roleSource && why != "" {
+		if why := a.restricted[t.Session]; why != "" && (t.Role == roleSource || t.Role == roleDestination && !a.runs(t.Session, roleSource)) {
 			t.Limit = strings.TrimSuffix(why+"; "+t.Limit, "; ")
 		}
 		tasks = append(tasks, Task{TaskState: t, Agent: a.Name})

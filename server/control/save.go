@@ -5,6 +5,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"pillion.dev/internal/store"
 	"pillion.dev/session"
@@ -17,6 +18,8 @@ type agentsFile struct {
 	// Format is agentsFormat; 0 in files of versions before labels had to be approved.
 	Format int         `json:"format,omitempty"`
 	Agents []enrolment `json:"agents"`
+	// Retired are the numbers of agents that were deleted lately, and when.
+	Retired map[uint32]time.Time `json:"retired,omitempty"`
 }
 
 const agentsFormat = 1
@@ -53,6 +56,10 @@ func (c *Control) load() error {
 		}
 		c.agents[e.Name] = newAgent(e)
 	}
+	c.retired = agents.Retired
+	for _, name := range slices.Sorted(maps.Keys(c.agents)) { // of a version without numbers
+		c.number(c.agents[name])
+	}
 	for _, s := range sessions.Sessions {
 		if len(s.Key) == 0 { // saved by an earlier version
 			s.Key, c.changed.sessions = session.NewKey(), true
@@ -76,7 +83,7 @@ func (c *Control) load() error {
 func (c *Control) take() map[string]any {
 	files := map[string]any{}
 	if c.changed.agents {
-		f := agentsFile{Format: agentsFormat}
+		f := agentsFile{Format: agentsFormat, Retired: maps.Clone(c.retired)}
 		for _, name := range slices.Sorted(maps.Keys(c.agents)) {
 			f.Agents = append(f.Agents, c.agents[name].enrolment.clone())
 		}

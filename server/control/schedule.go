@@ -109,7 +109,7 @@ func (c *Control) conflict(spec session.Spec) error {
 			running = append(running, planOf(r.Spec, hosts))
 		}
 	}
-	return session.Conflict(running, planOf(spec, hosts))
+	return session.Conflict(running, planOf(spec, hosts), hosts)
 }
 
 func planOf(spec session.Spec, hosts []session.Host) session.Plan {

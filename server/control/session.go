@@ -91,6 +91,8 @@ type record struct {
 	pairs   []session.Pair
 	// points are the points measured for it, by agent.
 	points map[string][]string
+	// waypoints are the agents that divide the delays of its pairs.
+	waypoints []string
 	// lacking is, by agent, why it has no address that can be measured, or cannot mark.
 	lacking map[string]string
 	// refused is, by agent, why its source conflicts with other sessions.

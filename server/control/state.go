@@ -137,6 +137,14 @@ func checkTasks(tasks []session.TaskState) error {
 				return fmt.Errorf("task of session %.70q has a counter %.70q", t.Session, name)
 			}
 		}
+		if len(t.OtherFlows) > agentsMax {
+			return fmt.Errorf("task of session %.70q has marks of %d agents that number other flows", t.Session, len(t.OtherFlows))
+		}
+		for agent, fields := range t.OtherFlows {
+			if len(agent) > textMax || len(fields) > textMax {
+				return fmt.Errorf("task of session %.70q has a long name or fields of a source: %.70q, %.70q", t.Session, agent, fields)
+			}
+		}
 		t.Error, t.Limit = clip(t.Error), clip(t.Limit)
 	}
 	return nil

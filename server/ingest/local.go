@@ -22,7 +22,7 @@ import (
 // OwnAgent is the agent name of rows that the server itself writes. It is reserved.
 const OwnAgent = archive.OwnAgent
 
-// Local is an event.Sink that stores events and changes in the streams events and audit.
+// Local stores the server's own rows; it is an event.Sink, of the streams events and audit.
 type Local struct {
 	ingest  *Ingest
 	log     *slog.Logger
@@ -39,7 +39,7 @@ type row struct {
 
 // ownStreams are written by the server only: agents cannot be trusted to report on other
 // agents or on users.
-var ownStreams = []*measure.Schema{&measure.Events, &measure.Audit}
+var ownStreams = []*measure.Schema{&measure.Events, &measure.Audit, &measure.ClockPairs}
 
 func isOwn(stream string) bool {
 	return slices.ContainsFunc(ownStreams, func(s *measure.Schema) bool { return s.Name == stream })
@@ -187,6 +187,9 @@ func (l *Local) Change(c event.Change) {
 		measure.StringValue(c.Outcome),
 	})
 }
+
+// ClockPair stores an estimate of a clock offset.
+func (l *Local) ClockPair(sample measure.Sample) { l.add(&measure.ClockPairs, sample) }
 
 func at(t time.Time) time.Time {
 	if t.IsZero() {

@@ -2,12 +2,14 @@ package live
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strings"
 	"time"
 
 	"pillion.dev/archive"
 	"pillion.dev/measure/flows"
+	"pillion.dev/measure/skew"
 )
 
 const (
@@ -32,6 +34,7 @@ type Watch struct {
 	step      time.Duration
 	sessions  map[string]*watched
 	current   string // session whose windows are shown
+	estimates []skew.Estimate
 }
 
 // watched holds the windows of one session.
@@ -71,6 +74,24 @@ func NewWatch(selection archive.Selection, step time.Duration) *Watch {
 
 // Step returns the length of windows.
 func (w *Watch) Step() time.Duration { return w.step }
+
+// Pair returns the names of the hosts.
+func (w *Watch) Pair() (source, destination string) {
+	return w.selection.Source, w.selection.Destination
+}
+
+// Correct lets rows that follow be added to the corrected delays of their windows, too, by these estimates of the clock offset.
+func (w *Watch) Correct(estimates []skew.Estimate) { w.estimates = estimates }
+
+// merge adds a sum of rows around a time to a window.
+func (w *Watch) merge(to *watchedWindow, sum *flows.Sum, at time.Time) {
+	to.Merge(sum)
+	if best, ok := skew.Best(w.estimates, at); ok && sum.Delay.Count > 0 {
+		offset, _ := best.Offset(at)
+		shifted := sum.Delay.Shift(int64(math.Round(offset)))
+		to.Corrected.Merge(&shifted)
+	}
+}
 
 // Add adds the selected rows of a batch. An error means that the batch cannot be read
 // further.
@@ -118,7 +139,7 @@ func (w *Watch) addRow(row *flows.Row, now time.Time) {
 		at = &watchedWindow{Window: archive.Window{Start: time.Unix(0, start).UTC()}, fresh: true}
 		one.windows[start] = at
 	}
-	at.Merge(&row.Sum)
+	w.merge(at, &row.Sum, row.Middle())
 	at.updated, at.changed = now, true
 }
 
@@ -245,7 +266,7 @@ func (w *Watch) Fill(answer archive.WindowsAnswer) {
 	current := w.sessions[w.current]
 	for i := range answer.Windows {
 		if at := current.windows[answer.Windows[i].Start.UnixNano()]; at != nil && answer.Step == w.step {
-			at.Merge(&answer.Windows[i].Sum)
+			w.merge(at, &answer.Windows[i].Sum, at.Start.Add(w.step/2))
 		}
 	}
 }

@@ -10,18 +10,27 @@ import (
 	"pillion.dev/session"
 )
 
-// route holds the replying addresses by TTL from 1; an invalid address is a silent hop.
+// place is who replied at a hop: an address, or an IOAM node by its identifier. The zero place
+// is a silent hop.
+type place struct {
+	address netip.Addr
+	node    string
+}
+
+func (p place) known() bool { return p != place{} }
+
+// route holds the places by hop from 1.
 type route struct {
-	hops    []netip.Addr
+	hops    []place
 	reached bool
 }
 
 // routeOf takes checked addresses.
 func routeOf(hops []session.TraceHop, reached bool) route {
-	r := route{hops: make([]netip.Addr, len(hops)), reached: reached}
+	r := route{hops: make([]place, len(hops)), reached: reached}
 	for i, h := range hops {
 		if h.Address != "" {
-			r.hops[i] = netip.MustParseAddr(h.Address).Unmap().WithZone("")
+			r.hops[i].address = netip.MustParseAddr(h.Address).Unmap().WithZone("")
 		}
 	}
 	return r
@@ -29,9 +38,9 @@ func routeOf(hops []session.TraceHop, reached bool) route {
 
 // certain is the significant part of a route: the number of silent hops at the end of
 // an unreached route only shows when the tracer gave up.
-func (r route) certain() []netip.Addr {
+func (r route) certain() []place {
 	hops := r.hops
-	for !r.reached && len(hops) > 0 && !hops[len(hops)-1].IsValid() {
+	for !r.reached && len(hops) > 0 && !hops[len(hops)-1].known() {
 		hops = hops[:len(hops)-1]
 	}
 	return hops
@@ -39,13 +48,13 @@ func (r route) certain() []netip.Addr {
 
 // agrees reports whether both may be the same route: hops that replied in both are the
 // same, and so are the lengths if known. A silent hop agrees with any.
-func (r route) agrees(other route, same func(a, b netip.Addr) bool) bool {
+func (r route) agrees(other route, same func(a, b place) bool) bool {
 	a, b := r.certain(), other.certain()
 	if r.reached && len(b) > len(a) || other.reached && len(a) > len(b) {
 		return false
 	}
 	for i := range min(len(a), len(b)) {
-		if a[i].IsValid() && b[i].IsValid() && !same(a[i], b[i]) {
+		if a[i].known() && b[i].known() && !same(a[i], b[i]) {
 			return false
 		}
 	}
@@ -58,9 +67,9 @@ func (r route) with(later route) route {
 	if len(a) < len(b) {
 		a, b = b, a
 	}
-	joined := route{hops: append([]netip.Addr(nil), a...), reached: r.reached || later.reached}
+	joined := route{hops: append([]place(nil), a...), reached: r.reached || later.reached}
 	for i := range b {
-		if !joined.hops[i].IsValid() {
+		if !joined.hops[i].known() {
 			joined.hops[i] = b[i]
 		}
 	}
@@ -78,7 +87,7 @@ type history struct {
 }
 
 // next is the history after one more trace, and whether it confirmed a change.
-func (h history) next(r route, at time.Time, same func(a, b netip.Addr) bool) (history, bool) {
+func (h history) next(r route, at time.Time, same func(a, b place) bool) (history, bool) {
 	if h.changed.IsZero() {
 		return history{route: r, changed: at}, false
 	}
@@ -104,22 +113,32 @@ func (h history) next(r route, at time.Time, same func(a, b netip.Addr) bool) (h
 	return h, false
 }
 
-// same reports whether two addresses are one node.
-func (t *Topology) same(a, b netip.Addr) bool {
-	return a == b || t.agents[a] != "" && t.agents[a] == t.agents[b]
+// same reports whether two places are one node.
+func (t *Topology) same(a, b place) bool {
+	return a == b || t.agentAt(a) != "" && t.agentAt(a) == t.agentAt(b)
+}
+
+// agentAt is the agent at a place; empty: none is known.
+func (t *Topology) agentAt(p place) string {
+	if p.node != "" {
+		return t.hosts.nodes[p.node]
+	}
+	return t.agents[p.address]
 }
 
 // describe is the route as text.
 func (t *Topology) describe(r route) string {
 	var hops []string
-	for _, address := range r.certain() {
-		switch agent := t.agents[address]; {
-		case !address.IsValid():
+	for _, p := range r.certain() {
+		switch agent := t.agentAt(p); {
+		case !p.known():
 			hops = append(hops, "?")
 		case agent != "":
 			hops = append(hops, agent)
+		case p.node != "":
+			hops = append(hops, p.node)
 		default:
-			hops = append(hops, address.String())
+			hops = append(hops, p.address.String())
 		}
 	}
 	if !r.reached {

@@ -18,6 +18,14 @@ const (
 	Unknown = "unknown"
 )
 
+// Kinds of paths, by how they were measured.
+const (
+	// Traceroute: by probes of its own, to which routers reply; times are of round trips.
+	Traceroute = "traceroute"
+	// IOAM: by what routers write into packets; times are one-way.
+	IOAM = "ioam"
+)
+
 // Graph is the union of paths, in a fixed order.
 type Graph struct {
 	Nodes []Node
@@ -33,6 +41,9 @@ type Node struct {
 	Agent string
 	// Addresses are all of an agent, one of a router, none of an unknown hop.
 	Addresses []string
+	// IOAM is the identifier of an IOAM node, such as 0x000101; empty: it is none, or none that
+	// a path has shown.
+	IOAM string
 }
 
 // Edge joins two nodes in the direction of the traced packets.
@@ -44,6 +55,11 @@ type Edge struct {
 	RTT      time.Duration
 	Measured bool
 	Seen     time.Time
+	// OneWay is the delay from one end to the other, of the path of kind IOAM that showed it
+	// last; it has no packets if none did.
+	OneWay OneWay
+	// OneWaySeen is when it was measured.
+	OneWaySeen time.Time
 }
 
 // Path is the last trace from one agent to another.
@@ -59,16 +75,55 @@ type Path struct {
 	// Changed is when the current route was first seen.
 	Changed time.Time
 	// Hops has one for each TTL from 1. It must not be changed.
-	Hops []session.TraceHop
+	Hops []Hop
+	// Kind is Traceroute or IOAM.
+	Kind string
+	// OneWay is the delay from end to end, of a path of kind IOAM.
+	OneWay OneWay
+	// IntervalNs is the time before Time in which its packets were received.
+	IntervalNs int64
+	// OtherPackets are packets of that interval that took another path.
+	OtherPackets uint64
+	// Overflowed are packets whose trace had no room for a further node.
+	Overflowed uint64
+}
+
+// Hop is one hop of a path, which ends at a node.
+type Hop struct {
+	session.TraceHop
+	// OneWay is its delay, in a path of kind IOAM.
+	OneWay OneWay
+	// Skipped are routers on this hop that wrote nothing, as far as known.
+	Skipped int
+	// Stages are times inside the router at its end, from Input to Output, if an agent profiles
+	// it; StagesTime is the end of the interval in which packets had them.
+	Stages        []Stage
+	Input, Output string
+	StagesTime    time.Time
+	// StagesUnknown: an agent profiles the router, but it is not known by which interfaces the
+	// path passes it. It has no stages, since they may be those of the opposite direction.
+	StagesUnknown bool
+}
+
+// OneWay is a one-way delay of packets, ns.
+type OneWay struct {
+	Packets                            uint64
+	MinNs, MeanNs, P50Ns, P99Ns, MaxNs int64
+	// UncertaintyNs bounds the error of each delay due to the resolution of time stamps.
+	UncertaintyNs int64
+	// ClockErrorNs bounds that of the clocks of both ends. Unless ClockKnown, nothing is known
+	// about one of them.
+	ClockErrorNs int64
+	ClockKnown   bool
 }
 
 // Graph returns the graph of the paths that a session traced in the last day; the empty
 // name selects all paths and all agents.
 func (t *Topology) Graph(name string) Graph {
-	paths, agents := t.snapshot(name)
+	paths, agents, hosts := t.snapshot(name)
 	b := builder{
-		owners: agents, addresses: addressesOf(agents), agents: map[string]int{}, at: map[netip.Addr]int{},
-		unknowns: map[gap]int{}, edges: map[[2]int]*Edge{},
+		owners: agents, addresses: addressesOf(agents), hosts: hosts, agents: map[string]int{}, at: map[place]int{},
+		unknowns: map[gap]int{}, edges: map[[2]int]*Edge{}, stages: t.latestStages(), now: t.now(),
 	}
 	if name == "" {
 		for _, agent := range agents {
@@ -78,12 +133,13 @@ func (t *Topology) Graph(name string) Graph {
 	for i := range paths {
 		b.add(&paths[i])
 	}
+	b.addStages()
 	return b.graph()
 }
 
 // snapshot copies the paths, so that traces do not wait for the graph. The data they
 // point to is immutable.
-func (t *Topology) snapshot(name string) ([]path, map[netip.Addr]string) {
+func (t *Topology) snapshot(name string) ([]path, map[netip.Addr]string, hosts) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.expire()
@@ -94,7 +150,7 @@ func (t *Topology) snapshot(name string) ([]path, map[netip.Addr]string) {
 			paths = append(paths, *p)
 		}
 	}
-	return paths, t.agents
+	return paths, t.agents, t.hosts
 }
 
 // addressesOf each agent, in order.
@@ -117,12 +173,16 @@ func addressesOf(agents map[netip.Addr]string) map[string][]string {
 type builder struct {
 	owners    map[netip.Addr]string
 	addresses map[string][]string
+	hosts     hosts
+	stages    map[string]routerStages
+	now       time.Time
 	nodes     []Node
 	agents    map[string]int
-	at        map[netip.Addr]int
+	at        map[place]int
 	unknowns  map[gap]int
 	edges     map[[2]int]*Edge
 	paths     []Path
+	places    [][]int // of each path
 }
 
 // gap is the position of a silent hop: the step-th of several between two nodes, or
@@ -147,17 +207,27 @@ func (b *builder) agent(name string) int {
 	return i
 }
 
-func (b *builder) host(address netip.Addr) int {
-	i, ok := b.at[address]
+func (b *builder) host(p place) int {
+	i, ok := b.at[p]
 	if ok {
 		return i
 	}
-	if agent := b.owners[address]; agent != "" {
-		i = b.agent(agent)
-	} else {
-		i = b.node(Node{ID: Router + ":" + address.String(), Kind: Router, Addresses: []string{address.String()}})
+	agent := b.owners[p.address]
+	if p.node != "" {
+		agent = b.hosts.nodes[p.node]
 	}
-	b.at[address] = i
+	switch {
+	case agent != "":
+		i = b.agent(agent)
+	case p.node != "":
+		i = b.node(Node{ID: IOAM + ":" + p.node, Kind: Router})
+	default:
+		i = b.node(Node{ID: Router + ":" + p.address.String(), Kind: Router, Addresses: []string{p.address.String()}})
+	}
+	if p.node != "" {
+		b.nodes[i].IOAM = p.node
+	}
+	b.at[p] = i
 	return i
 }
 
@@ -187,25 +257,34 @@ func (b *builder) add(p *path) {
 	if p.destination != "" {
 		b.agent(p.destination) // which may not have been reached
 	}
-	b.paths = append(b.paths, Path{
-		Source: p.source, Destination: p.destination, Address: p.address, Protocol: p.protocol,
-		Nodes: ids, Reached: p.result.Reached, Time: p.result.Time, Changed: p.known.changed, Hops: p.hops,
-	})
+	shown := Path{
+		Source: p.source, Destination: p.destination, Address: p.address, Protocol: p.protocol, Kind: Traceroute,
+		Nodes: ids, Reached: p.result.Reached, Time: p.result.Time, Changed: p.known.changed,
+	}
+	if p.measured != nil {
+		p.measured.show(&shown, b.clocks(places))
+	} else {
+		shown.Hops = make([]Hop, len(p.hops))
+		for i, h := range p.hops {
+			shown.Hops[i].TraceHop = h
+		}
+	}
+	b.paths, b.places = append(b.paths, shown), append(b.places, places)
 }
 
 // hops are the nodes of the source and all hops.
 func (b *builder) hops(p *path) []int {
 	const silent = -1
-	places := make([]int, 1, len(p.hops)+1)
+	places := make([]int, 1, len(p.route.hops)+1)
 	places[0] = b.agent(p.source)
-	for i, address := range p.route.hops {
+	for i, hop := range p.route.hops {
 		switch {
-		case !address.IsValid():
+		case !hop.known():
 			places = append(places, silent)
-		case p.result.Reached && i == len(p.hops)-1 && p.destination != "":
+		case p.result.Reached && i == len(p.route.hops)-1 && p.destination != "":
 			places = append(places, b.agent(p.destination)) // whatever address it answers from
 		default:
-			places = append(places, b.host(address))
+			places = append(places, b.host(hop))
 		}
 	}
 	for begin := 1; begin < len(places); begin++ {
@@ -239,6 +318,12 @@ func (b *builder) edge(p *path, i, from, to int) {
 	}
 	if p.result.Time.After(edge.Seen) {
 		edge.Seen = p.result.Time
+	}
+	if p.measured != nil {
+		if delay := p.measured.delays[i+1]; delay.Packets > 0 && p.result.Time.After(edge.OneWaySeen) {
+			edge.OneWay, edge.OneWaySeen = b.clocked(delay, from, to), p.result.Time
+		}
+		return
 	}
 	if p.least[i] == 0 || i > 0 && p.least[i-1] == 0 {
 		return

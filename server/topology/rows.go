@@ -27,7 +27,7 @@ type trace struct {
 
 // Read adds the rows of a record.
 func (t *Traces) Read(record arrow.RecordBatch) error {
-	columns, err := hopColumns(record)
+	columns, err := columnsOf(record, &measure.Hops)
 	if err != nil {
 		return err
 	}
@@ -35,12 +35,8 @@ func (t *Traces) Read(record arrow.RecordBatch) error {
 		t.results = map[trace]*session.TraceResult{}
 	}
 	for i := range int(record.NumRows()) {
-		value := func(name string) measure.Value {
-			v, _ := measure.ValueAt(columns[name], i) // hopColumns checked the type
-			return v
-		}
-		// Copies, because Arrow's memory is released with the record.
-		text := func(name string) string { return strings.Clone(value(name).Text()) }
+		row := rowOf{columns, i}
+		value, text := row.value, row.text
 		of := trace{value("time").Time(), text("session"), text("peer"), text("src"), text("dst"), text("protocol")}
 		result := t.results[of]
 		if result == nil {
@@ -71,14 +67,14 @@ func (t *Topology) AddRows(agent string, record arrow.RecordBatch) error {
 	return err
 }
 
-// hopColumns are the columns of measure.Hops by name, each of its type. A record of the
-// archive may have others, in another order.
-func hopColumns(record arrow.RecordBatch) (map[string]arrow.Array, error) {
+// columnsOf are the columns of a schema by name, each of its type. A record of the archive may
+// have others, in another order.
+func columnsOf(record arrow.RecordBatch, schema *measure.Schema) (map[string]arrow.Array, error) {
 	columns := map[string]arrow.Array{}
 	for i, field := range record.Schema().Fields() {
 		columns[field.Name] = record.Column(i)
 	}
-	for _, want := range measure.Hops.Fields {
+	for _, want := range schema.Fields {
 		column := columns[want.Name]
 		if column == nil {
 			return nil, fmt.Errorf("%w: no column %s", ErrTrace, want.Name)
@@ -89,3 +85,17 @@ func hopColumns(record arrow.RecordBatch) (map[string]arrow.Array, error) {
 	}
 	return columns, nil
 }
+
+// rowOf is a row of a record.
+type rowOf struct {
+	columns map[string]arrow.Array // of columnsOf
+	i       int
+}
+
+func (r rowOf) value(name string) measure.Value {
+	v, _ := measure.ValueAt(r.columns[name], r.i) // columnsOf checked the type
+	return v
+}
+
+// text is a copy, because Arrow's memory is released with the record.
+func (r rowOf) text(name string) string { return strings.Clone(r.value(name).Text()) }

@@ -6,9 +6,14 @@
 // A hop without a reply is a node between its neighbours, shared by all paths with the
 // same number of silent hops between the same two nodes.
 //
+// Paths are of two kinds, which are never mixed. Traceroute shows addresses and round-trip times
+// of its own probes (stream hops); IOAM shows identifiers of nodes and one-way delays of real
+// packets (stream hop_delays). A router has a node for each address and one for its identifier,
+// unless an agent runs on it. Stage times of such a router (stream router) are joined to its hops.
+//
 // It holds the last trace of each path in memory and nothing on disk. After a restart
 // the paths return with the next traces. In the flow it stands between the live rows
-// of the stream hops and the API.
+// of these streams and the API.
 package topology
 
 import (
@@ -51,8 +56,12 @@ type Topology struct {
 
 	mu     sync.Mutex
 	agents map[netip.Addr]string
+	hosts  hosts
 	paths  map[key]*list.Element // of *path
 	order  *list.List            // front: most recently traced
+	// partial are packet traces of which rows are missing.
+	partial map[packetTrace]*packetPath
+	stages  map[string]routerStages // by agent
 }
 
 // key identifies a path.
@@ -71,6 +80,9 @@ type path struct {
 	reported      time.Time // time of the last trace that caused an event
 	seen          time.Time
 	sessions      map[string]time.Time
+	// measured are the figures of a path of kind IOAM; nil of the other kind. What it points to
+	// is not changed.
+	measured *packetPath
 }
 
 // New returns an empty graph that reports path changes to events.
@@ -78,6 +90,7 @@ func New(events event.Sink) *Topology {
 	return &Topology{
 		events: events, now: time.Now, most: pathsMost,
 		agents: map[netip.Addr]string{}, paths: map[key]*list.Element{}, order: list.New(),
+		partial: map[packetTrace]*packetPath{}, stages: map[string]routerStages{},
 	}
 }
 
@@ -105,7 +118,7 @@ func (t *Topology) Add(source, destination, name string, result session.TraceRes
 		return nil
 	}
 	t.mu.Lock()
-	change, changed := t.add(k, name, result, hops)
+	change, changed := t.add(k, name, result, hops, nil)
 	t.mu.Unlock()
 	if changed {
 		t.events.Event(change)
@@ -113,7 +126,8 @@ func (t *Topology) Add(source, destination, name string, result session.TraceRes
 	return nil
 }
 
-func (t *Topology) add(k key, name string, result session.TraceResult, hops []session.TraceHop) (event.Event, bool) {
+// add takes the hops of a traceroute, or what was measured in packets.
+func (t *Topology) add(k key, name string, result session.TraceResult, hops []session.TraceHop, measured *packetPath) (event.Event, bool) {
 	now := t.now()
 	p := t.find(k)
 	p.see(name, now)
@@ -121,6 +135,10 @@ func (t *Topology) add(k key, name string, result session.TraceResult, hops []se
 	switch {
 	case age > 0 && age < late:
 		return event.Event{}, false
+	case age == 0 && measured != nil: // of another session, or the rest of a record
+		if p.measured.packets > measured.packets {
+			measured = p.measured
+		}
 	case age == 0:
 		result.Reached = result.Reached || p.result.Reached
 		hops = join(p.hops, hops)
@@ -128,8 +146,11 @@ func (t *Topology) add(k key, name string, result session.TraceResult, hops []se
 		p.before = p.known
 	}
 	r := routeOf(hops, result.Reached)
+	if measured != nil {
+		r = measured.route(k.address)
+	}
 	p.least = leastOf(p, hops, r)
-	p.result, p.hops, p.route = result, hops, r
+	p.result, p.hops, p.route, p.measured = result, hops, r, measured
 	next, change := p.before.next(r, result.Time, t.same)
 	p.known = next
 	if !change || p.reported.Equal(result.Time) {

@@ -6,8 +6,10 @@ import (
 	"time"
 
 	"pillion.dev/archive"
+	"pillion.dev/measure/skew"
 	"pillion.dev/server/authority"
 	"pillion.dev/server/control"
+	clockpairs "pillion.dev/server/skew"
 	"pillion.dev/server/topology"
 	"pillion.dev/session"
 )
@@ -70,6 +72,14 @@ type Authority interface {
 type Live interface {
 	// Subscribe to streams, or to all. Batches beyond the buffer are missed.
 	Subscribe(streams []string, buffer int) Subscription
+}
+
+// Clocks is the part of skew.Clocks that this package uses.
+type Clocks interface {
+	// Recent estimates of the clock offset in the delays from a source to a destination.
+	Recent(source, destination string) []skew.Estimate
+	// Latest estimates of all pairs; an empty name matches any.
+	Latest(source, destination string) []clockpairs.Pair
 }
 
 // Subscription is a subscription to live rows.

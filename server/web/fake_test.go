@@ -31,9 +31,11 @@ import (
 	"pillion.dev/measure"
 	rows "pillion.dev/measure/flows"
 	"pillion.dev/measure/histogram"
+	"pillion.dev/measure/skew"
 	"pillion.dev/server/authority"
 	"pillion.dev/server/control"
 	"pillion.dev/server/event"
+	clockpairs "pillion.dev/server/skew"
 	"pillion.dev/server/topology"
 	"pillion.dev/session"
 )
@@ -177,9 +179,16 @@ type fakeTopology struct{}
 
 func (fakeTopology) Graph(string) topology.Graph {
 	return topology.Graph{
-		Nodes: []topology.Node{{ID: "n", Kind: topology.Unknown}},
-		Edges: []topology.Edge{{From: "n", To: "m", RTT: -1, Measured: true}},
-		Paths: []topology.Path{{Source: "a", Destination: "b", Address: "192.0.2.2", Protocol: "udp", Nodes: []string{"n", "m"}}},
+		Nodes: []topology.Node{{ID: "n", Kind: topology.Unknown}, {ID: "ioam:0x000101", Kind: topology.Router, IOAM: "0x000101"}},
+		Edges: []topology.Edge{{From: "n", To: "m", RTT: -1, Measured: true},
+			{From: "n", To: "ioam:0x000101", OneWay: topology.OneWay{Packets: 5, P50Ns: -3}, OneWaySeen: epoch}},
+		Paths: []topology.Path{{Source: "a", Destination: "b", Address: "192.0.2.2", Protocol: "udp", Nodes: []string{"n", "m"}}, {
+			Source: "a", Destination: "b", Address: "2001:db8::2", Protocol: "ioam", Kind: topology.IOAM, OneWay: topology.OneWay{Packets: 5},
+			IntervalNs: 1e9, OtherPackets: 6, Overflowed: 7, Hops: []topology.Hop{{
+				TraceHop: session.TraceHop{TTL: 1}, OneWay: topology.OneWay{Packets: 5, P50Ns: -3, UncertaintyNs: 1000, ClockErrorNs: 7, ClockKnown: true},
+				Skipped: 2, Stages: []topology.Stage{{Stage: "transit", Packets: 4, MeanNs: 9}}, Input: "eth0", Output: "eth1", StagesUnknown: true,
+			}},
+		}},
 	}
 }
 func (fakeTopology) Add(_, _, _ string, result session.TraceResult) error {
@@ -232,6 +241,7 @@ type fakeArchive struct {
 	records map[string][]arrow.RecordBatch
 	asked   []any
 	fault   error
+	windows func(archive.Windows) archive.WindowsAnswer // instead of one window
 }
 
 func (a *fakeArchive) Streams(context.Context) ([]archive.Stream, error) {
@@ -261,6 +271,9 @@ func (a *fakeArchive) Series(_ context.Context, question archive.Series) ([]arch
 
 func (a *fakeArchive) Windows(_ context.Context, question archive.Windows) (archive.WindowsAnswer, error) {
 	a.note(question)
+	if a.windows != nil {
+		return a.windows(question), a.fault
+	}
 	window := archive.Window{Start: epoch, Sum: rows.Sum{Counts: rows.Counts{Packets: 7}}}
 	return archive.WindowsAnswer{Windows: []archive.Window{window}, Step: 5 * time.Second, Sampled: 3, Sessions: []string{"s\xff"}}, a.fault
 }
@@ -440,6 +453,21 @@ func (b *syncBuffer) String() string {
 	return b.text.String()
 }
 
+// fakeClocks has a destination b whose clock is 2 ms ahead of that of a, and drifts.
+type fakeClocks struct{}
+
+func (fakeClocks) Recent(source, destination string) []skew.Estimate {
+	if source != "a" || destination != "b" {
+		return nil
+	}
+	return []skew.Estimate{{Segment: epoch.Add(-time.Minute), Since: epoch.Add(-time.Minute), Until: epoch.Add(time.Minute),
+		OffsetNs: 2e6 + 60*50e3, SkewPPB: 50e3, OffsetBoundNs: 1e6, SkewBoundPPB: 100, DriftNs: 25e3, Points: 200, Both: true}}
+}
+
+func (c fakeClocks) Latest(source, destination string) []clockpairs.Pair {
+	return []clockpairs.Pair{{Source: "a", Destination: "b\xff", Estimate: c.Recent("a", "b")[0]}}
+}
+
 func newSite(t testing.TB, change ...func(*Options)) *site {
 	t.Helper()
 	s := &site{
@@ -450,7 +478,7 @@ func newSite(t testing.TB, change ...func(*Options)) *site {
 	s.roots.AddCert(s.signer.Leaf)
 	options := Options{
 		Page:    fstest.MapFS{"index.html": {Data: []byte("<title>Pillion</title>")}},
-		Control: s.control, Topology: fakeTopology{}, Authority: fakeAuthority{}, Archive: s.archive, Live: s.live,
+		Control: s.control, Topology: fakeTopology{}, Authority: fakeAuthority{}, Archive: s.archive, Live: s.live, Clocks: fakeClocks{},
 		Events: s.sink, TLS: &tls.Config{Certificates: []tls.Certificate{s.signer}}, Bus: "tls://:4222",
 		Log:    slog.New(slog.NewTextHandler(s.log, nil)),
 		Health: func(context.Context) []Part { return []Part{{Name: "archive", OK: s.archive.fault == nil}} },

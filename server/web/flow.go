@@ -15,6 +15,7 @@ import (
 	"pillion.dev/api/pillionv1"
 	"pillion.dev/archive"
 	rows "pillion.dev/measure/flows"
+	"pillion.dev/measure/skew"
 	"pillion.dev/server/live"
 )
 
@@ -36,6 +37,7 @@ var (
 type flows struct {
 	*data
 	seconds *live.Pairs
+	clocks  Clocks
 }
 
 // Windows returns the sums of a time range in windows.
@@ -48,6 +50,9 @@ func (f *flows) Windows(ctx context.Context, request *pillionv1.WindowsRequest) 
 	if question.Selection, err = selectionOf(request.GetSelection()); err != nil {
 		return nil, err
 	}
+	if request.GetCorrected() && (question.Source == "" || question.Destination == "") {
+		return nil, invalid("corrected", "read windows: corrected delays are of one pair of hosts: name its source and destination")
+	}
 	if question.From, question.To, err = f.span(request.GetFrom(), request.GetTo()); err != nil {
 		return nil, err
 	}
@@ -56,8 +61,17 @@ func (f *flows) Windows(ctx context.Context, request *pillionv1.WindowsRequest) 
 		return nil, fmt.Errorf("read windows: %w", err)
 	}
 	response := &pillionv1.WindowsResponse{StepMs: answer.Step.Milliseconds(), Sampled: small(answer.Sampled)}
+	var fine time.Duration
+	var estimates []skew.Estimate
+	if request.GetCorrected() {
+		if fine, estimates, err = f.correct(ctx, question, &answer, f.clocks.Recent(question.Source, question.Destination)); err != nil {
+			return nil, fmt.Errorf("correct windows: %w", err)
+		}
+	}
 	for i := range answer.Windows {
-		response.Windows = append(response.Windows, windowMessage(&answer.Windows[i], request.GetHistograms()))
+		message := windowMessage(&answer.Windows[i], request.GetHistograms())
+		message.Corrected = correctedMessage(&answer.Windows[i], answer.Step, fine, estimates, request.GetHistograms())
+		response.Windows = append(response.Windows, message)
 	}
 	for _, name := range answer.Sessions {
 		response.Sessions = append(response.Sessions, validText(name))

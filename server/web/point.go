@@ -14,24 +14,43 @@ import (
 	"pillion.dev/api/pillionv1"
 	"pillion.dev/archive"
 	"pillion.dev/measure"
+	"pillion.dev/measure/module"
 	"pillion.dev/measure/point"
 	"pillion.dev/session"
 )
 
-// ListPoints returns the points that sessions can measure besides marked packets, and the
-// settings of sessions.
+// ListPoints returns the points that sessions can measure besides marked packets, the modules
+// of marks, and the settings of sessions.
 func (s *sessions) ListPoints(context.Context, *pillionv1.ListPointsRequest) (*pillionv1.ListPointsResponse, error) {
-	response := &pillionv1.ListPointsResponse{Settings: api.Messages[pillionv1.PointOption](session.Settings())}
+	response := &pillionv1.ListPointsResponse{Settings: settingMessages()}
 	for _, d := range point.All() {
 		message := api.Message[pillionv1.Point](*d)
 		for _, schema := range d.Schemas {
-			message.Streams = append(message.Streams, &pillionv1.PointStream{
-				Name: schema.Name, Doc: schema.Doc, Columns: fieldMessages(withAgent(schema).Fields),
-			})
+			message.Streams = append(message.Streams, pointStream(schema))
 		}
 		response.Points = append(response.Points, message)
 	}
+	for _, d := range module.All() {
+		response.Modules = append(response.Modules, &pillionv1.Point{
+			Name: d.Name, Doc: d.Doc, Cost: d.Cost(), Views: api.Messages[pillionv1.PointView](d.Views),
+			Streams: []*pillionv1.PointStream{pointStream(d.Schema)},
+		})
+	}
 	return response, nil
+}
+
+func settingMessages() []*pillionv1.PointOption {
+	var messages []*pillionv1.PointOption
+	for _, s := range session.Settings() {
+		message := api.Message[pillionv1.PointOption](s)
+		message.Title = cmp.Or(s.Title, s.Label)
+		messages = append(messages, message)
+	}
+	return messages
+}
+
+func pointStream(s *measure.Schema) *pillionv1.PointStream {
+	return &pillionv1.PointStream{Name: s.Name, Doc: s.Doc, Columns: fieldMessages(withAgent(s).Fields)}
 }
 
 const (

@@ -64,6 +64,7 @@ var roles = map[string]role{
 	pillionv1connect.FlowServiceWatchWindowsProcedure: viewer,
 	pillionv1connect.FlowServiceWatchPairsProcedure:   viewer,
 	pillionv1connect.FlowServiceListFlowsProcedure:    viewer,
+	pillionv1connect.FlowServicePairClocksProcedure:   viewer,
 
 	pillionv1connect.TopologyServiceGetTopologyProcedure:     viewer,
 	pillionv1connect.TopologyServiceGetPathChangeProcedure:   viewer,

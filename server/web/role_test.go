@@ -96,7 +96,7 @@ func TestViewersReadAndNothingElse(t *testing.T) {
 		"AgentService":    {"ListAgents", "GetAgent"},
 		"SessionService":  {"PlanSession", "ListSessions", "GetSession", "ListRuns", "ListPoints"},
 		"DataService":     {"ListStreams", "Tail", "Series", "ListRows", "Export"},
-		"FlowService":     {"Windows", "WatchWindows", "WatchPairs", "ListFlows"},
+		"FlowService":     {"Windows", "WatchWindows", "WatchPairs", "ListFlows", "PairClocks"},
 		"TopologyService": {"GetTopology", "GetPathChange", "GetRouterDelays"},
 		"ServerService":   {"WhoAmI", "ListEvents", "Health", "BuildInfo"},
 		"EnrolService":    {"Enrol", "Renew", "Standing"}, // of hosts, authenticated otherwise

@@ -36,14 +36,18 @@ func (p *paths) GetTopology(_ context.Context, request *pillionv1.GetTopologyReq
 	response := &pillionv1.GetTopologyResponse{}
 	for _, n := range graph.Nodes {
 		response.Nodes = append(response.Nodes, &pillionv1.Node{
-			Id: validText(n.ID), Kind: n.Kind, Agent: validText(n.Agent), Addresses: n.Addresses,
+			Id: validText(n.ID), Kind: n.Kind, Agent: validText(n.Agent), Addresses: n.Addresses, Ioam: n.IOAM,
 		})
 	}
 	for _, e := range graph.Edges {
-		response.Edges = append(response.Edges, &pillionv1.Edge{
+		edge := &pillionv1.Edge{
 			From: validText(e.From), To: validText(e.To), RttNs: e.RTT.Nanoseconds(), Measured: e.Measured,
 			Seen: api.TimeMessage(e.Seen),
-		})
+		}
+		if e.OneWay.Packets > 0 {
+			edge.OneWay, edge.OneWaySeen = api.Message[pillionv1.OneWay](e.OneWay), api.TimeMessage(e.OneWaySeen)
+		}
+		response.Edges = append(response.Edges, edge)
 	}
 	for _, path := range graph.Paths {
 		response.Paths = append(response.Paths, pathMessage(path))
@@ -235,10 +239,14 @@ func (p *paths) trace(ctx context.Context, source string, task session.TraceTask
 }
 
 func pathOf(source, destination string, result session.TraceResult) topology.Path {
-	return topology.Path{
-		Source: source, Destination: destination, Address: result.Address, Protocol: result.Protocol,
-		Reached: result.Reached, Time: result.Time, Hops: result.Hops,
+	path := topology.Path{
+		Source: source, Destination: destination, Address: result.Address, Protocol: result.Protocol, Kind: topology.Traceroute,
+		Reached: result.Reached, Time: result.Time,
 	}
+	for _, hop := range result.Hops {
+		path.Hops = append(path.Hops, topology.Hop{TraceHop: hop})
+	}
+	return path
 }
 
 func pathMessage(p topology.Path) *pillionv1.Path {

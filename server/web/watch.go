@@ -9,6 +9,7 @@ import (
 	"pillion.dev/api/pillionv1"
 	"pillion.dev/archive"
 	"pillion.dev/measure"
+	"pillion.dev/measure/skew"
 	"pillion.dev/server/live"
 )
 
@@ -127,7 +128,7 @@ func (f *flows) WatchWindows(ctx context.Context, request *pillionv1.WatchWindow
 	defer release()
 	subscription := f.live.Subscribe([]string{measure.Flows.Name}, watchBuffer)
 	defer subscription.Close()
-	w := &windowWatcher{flows: f, watch: live.NewWatch(selection, step), histograms: request.GetHistograms(), to: to}
+	w := &windowWatcher{flows: f, watch: live.NewWatch(selection, step), histograms: request.GetHistograms(), corrected: request.GetCorrected(), to: to}
 	return w.run(ctx, subscription)
 }
 
@@ -136,9 +137,12 @@ type windowWatcher struct {
 	*flows
 	watch      *live.Watch
 	histograms bool
-	to         *connect.ServerStream[pillionv1.WatchWindowsResponse]
-	sent       time.Time
-	broken     bool
+	// corrected is set if corrected delays were requested; estimates are the latest then.
+	corrected bool
+	estimates []skew.Estimate
+	to        *connect.ServerStream[pillionv1.WatchWindowsResponse]
+	sent      time.Time
+	broken    bool
 }
 
 func (w *windowWatcher) run(ctx context.Context, subscription Subscription) error {
@@ -170,6 +174,10 @@ func (w *windowWatcher) run(ctx context.Context, subscription Subscription) erro
 // add adds a batch and releases it. Rows from before the watch come from the archive,
 // which stored them before publishing later ones.
 func (w *windowWatcher) add(ctx context.Context, batch archive.Batch) {
+	if w.corrected {
+		w.estimates = w.clocks.Recent(w.watch.Pair())
+		w.watch.Correct(w.estimates)
+	}
 	err := w.watch.Add(batch, time.Now())
 	batch.Record.Release()
 	if err != nil && !w.broken {
@@ -205,7 +213,9 @@ func (w *windowWatcher) sendDue() error {
 func (w *windowWatcher) send(windows []archive.Window) error {
 	message := &pillionv1.WatchWindowsResponse{StepMs: w.watch.Step().Milliseconds()}
 	for i := range windows {
-		message.Windows = append(message.Windows, windowMessage(&windows[i], w.histograms))
+		one := windowMessage(&windows[i], w.histograms)
+		one.Corrected = correctedMessage(&windows[i], w.watch.Step(), 0, w.estimates, w.histograms)
+		message.Windows = append(message.Windows, one)
 	}
 	w.sent = time.Now()
 	return w.to.Send(message)

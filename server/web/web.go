@@ -45,6 +45,7 @@ type Options struct {
 	Authority Authority
 	Archive   Archive
 	Live      Live
+	Clocks    Clocks
 	Events    event.Sink
 	// Health checks the parts of the server, for /healthz and Health.
 	Health func(context.Context) []Part
@@ -135,7 +136,7 @@ func New(o Options) (*Server, error) {
 func (o *Options) complete() error {
 	for name, missing := range map[string]bool{
 		"Control": o.Control == nil, "Topology": o.Topology == nil, "Authority": o.Authority == nil,
-		"Archive": o.Archive == nil, "Live": o.Live == nil, "Events": o.Events == nil, "Health": o.Health == nil,
+		"Archive": o.Archive == nil, "Live": o.Live == nil, "Clocks": o.Clocks == nil, "Events": o.Events == nil, "Health": o.Health == nil,
 		"TLS": o.TLS == nil, "Log": o.Log == nil, "Page": o.Page == nil,
 	} {
 		if missing {
@@ -174,7 +175,7 @@ func (s *Server) routes(ctx context.Context, o Options, m *metrics, seconds *liv
 	service(pillionv1connect.NewAgentServiceHandler(&agents{o.Control}, options))
 	service(pillionv1connect.NewSessionServiceHandler(&sessions{o.Control, o.Now}, options))
 	service(pillionv1connect.NewDataServiceHandler(rows, options))
-	service(pillionv1connect.NewFlowServiceHandler(&flows{rows, seconds}, options))
+	service(pillionv1connect.NewFlowServiceHandler(&flows{rows, seconds, o.Clocks}, options))
 	service(pillionv1connect.NewTopologyServiceHandler(&paths{rows, o.Topology, o.Control}, options))
 	service(pillionv1connect.NewServerServiceHandler(&serverService{s, rows.questions}, options))
 	service(pillionv1connect.NewEnrolServiceHandler(&enrolment{s, o.Control, o.Bus}, options))

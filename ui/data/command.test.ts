@@ -14,9 +14,9 @@ it("omits defaults", () => {
 });
 
 it("has everything else, fields without a flag as YAML", () => {
-  expect(createCommand(fullSpec, defaultSpec)).toBe("pillion session create - --name x --from site=north,a --to '*' --both --modules loss --encoding shim --stamp-every 1 --sparse-marks --authentication on --family ipv4 " +
-    "--filter 'proto=tcp dport=443' --filter dst=10.0.0.1 --every 10 --min-gap 100us --interval 5s --by host --records --device a=eth0 --router r1 --router r2 --point load:burst=1s,size=5@a,role=edge " +
-    "--lease 2m --trace=-1s --start 2027-01-01T09:00:00Z --duration 1d --cron '0 9 * * 1-5' --tz Europe/Berlin <<'END'\nsampling_for: {\"a\":{\"random\":3}}\nEND");
+  expect(createCommand(fullSpec, defaultSpec)).toBe("pillion session create - --name x --from site=north,a --to '*' --both --modules loss --encoding shim,altmark --family ipv4 --lease 2m --stamp-every 1 --sparse-marks --authentication on --hops ioam --hops-gap 1s --flow src,dst --flows 2048 --idle 30s --block 5s " +
+    "--filter 'proto=tcp dport=443' --filter dst=10.0.0.1 --every 10 --min-gap 100us --interval 5s --by host --records --device a=eth0 --transit b=10.1.0.0/16,10.2.0.0/16 --waypoint r3 --router r1 --router r2 --point load:burst=1s,size=5@a,role=edge " +
+    "--trace=-1s --start 2027-01-01T09:00:00Z --duration 1d --cron '0 9 * * 1-5' --tz Europe/Berlin <<'END'\nsampling_for: {\"a\":{\"random\":3}}\nEND");
 });
 
 it("changes by the whole specification", () => {

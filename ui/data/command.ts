@@ -1,7 +1,8 @@
 // The command line equivalent to a form.
-import { create, toJson, type JsonValue } from "@bufbuild/protobuf";
+import { create, toJson, type DescMessage, type JsonValue } from "@bufbuild/protobuf";
 import { SessionSpecSchema, type PointRequest, type SessionSpec } from "../gen/session_pb.ts";
 import { parseSpan, spanText } from "./length.ts";
+import { settingFlags } from "./setting.ts";
 import { millis, nanos } from "./time.ts";
 
 /** A word quoted for a POSIX shell. */
@@ -9,7 +10,7 @@ export function quoted(word: string): string {
   return /^[A-Za-z0-9_.,:=/@%+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }
 
-function flags(s: SessionSpec, usual: SessionSpec | undefined): string[][] {
+function flags(s: SessionSpec, usual: SessionSpec | undefined, schema: DescMessage): string[][] {
   const all: string[][] = [];
   const flag = (name: string, value: string | number | undefined, byDefault?: string | number): void => {
     if (value !== undefined && value !== "" && value !== 0 && value !== byDefault) all.push([`--${name}`, String(value)]);
@@ -22,22 +23,21 @@ function flags(s: SessionSpec, usual: SessionSpec | undefined): string[][] {
   flag("to", s.destinations.join(","));
   if (s.both) all.push(["--both"]);
   flag("modules", s.modules.join(","), usual?.modules.join(","));
-  flag("encoding", s.encoding, usual?.encoding);
-  flag("stamp-every", s.stampEvery, usual?.stampEvery);
-  if (s.sparseMarks) all.push(["--sparse-marks"]);
-  flag("authentication", s.authentication, usual?.authentication);
-  flag("family", s.family, usual?.family);
+  all.push(...settingFlags(s, usual, schema));
   for (const f of s.filters) flag("filter", f);
   flag("every", s.sampling?.every);
   flag("random", s.sampling?.random);
+  flag("hash", s.sampling?.hash);
+  flag("hash-seed", s.sampling?.hashSeed);
   span("min-gap", nanos(s.sampling?.minGap));
   span("interval", nanos(s.interval), nanos(usual?.interval));
   flag("by", s.granularity, usual?.granularity);
   if (s.records) all.push(["--records"]);
   for (const [agent, device] of Object.entries(s.device).sort()) flag("device", `${agent}=${device}`);
+  for (const [agent, prefixes] of Object.entries(s.transit).sort()) flag("transit", `${agent}=${prefixes}`);
+  for (const waypoint of s.waypoints) flag("waypoint", waypoint);
   for (const router of s.routers) flag("router", router);
   for (const point of s.points) flag("point", pointText(point));
-  span("lease", nanos(s.lease), nanos(usual?.lease));
   span("trace", nanos(s.trace), nanos(usual?.trace));
   const start = millis(s.start);
   if (start !== undefined) flag("start", new Date(start).toISOString().replace(".000Z", "Z"));
@@ -54,8 +54,8 @@ function pointText({ name, agents, options }: PointRequest): string {
 }
 
 /** The command that creates the session, without defaults. Fields without a flag are passed as YAML. */
-export function createCommand(s: SessionSpec, defaults: SessionSpec | undefined): string {
-  const words = flags(s, defaults).map((f) => f.map(quoted).join(" "));
+export function createCommand(s: SessionSpec, defaults: SessionSpec | undefined, schema: DescMessage = SessionSpecSchema): string {
+  const words = flags(s, defaults, schema).map((f) => f.map(quoted).join(" "));
   const only = Object.keys(s.samplingFor).length > 0;
   const line = ["pillion session create" + (only ? " -" : ""), ...words].join(" ");
   return only ? `${line} <<'END'\n${yaml(create(SessionSpecSchema, { samplingFor: s.samplingFor }))}END` : line;

@@ -4,6 +4,7 @@ import { FlowSchema } from "../gen/flow_pb.ts";
 import { csv, fileName, flowsCsv, windowsCsv } from "./csv.ts";
 import { columnsOf, gridOf } from "./columns.ts";
 import { flowText } from "./flows.ts";
+import { noHistogram } from "./window.ts";
 import { figures } from "./window.fixture.ts";
 
 test("cells are quoted where required, and nothing is a formula", () => {
@@ -24,6 +25,15 @@ test("windows of both directions by time, in full precision", () => {
   expect(rows[0]).toMatchObject({ start: "1970-01-01T00:00:01.000Z", start_ms: "1000", delay_p50_ns: "5100000", ipdv_p90_ns: "300000", clock_error_ns: "0" });
   expect(rows[1]?.clock_error_ns).toBe("");
   expect(rows[2]).toMatchObject({ clock_error_ns: "1.25", lost: "3" });
+});
+
+test("corrected delays beside those measured", () => {
+  const delay = { count: 20, min: 1e6, mean: 1.1e6, p50: 1.1e6, p90: 1.2e6, p99: 1.3e6, max: 1.4e6, histogram: noHistogram };
+  const corrected = { delay, offset: 4e6, bound: 9e5, skew: 50e3, skewBound: 10, drift: 25e3, resolution: 131072, segment: 0 };
+  const lines = windowsCsv([{ source: "a", destination: "b", windows: [figures(1000, { corrected }), figures(2000)] }], 1000).trimEnd().split("\r\n").map((l) => l.split(","));
+  const rows = lines.slice(1).map((l) => Object.fromEntries(l.map((v, i) => [lines[0]?.[i] ?? "", v])));
+  expect(rows[0]).toMatchObject({ delay_p50_ns: "5100000", corrected_delay_p50_ns: "1100000", clock_offset_ns: "4000000", corrected_error_ns: "900000", clock_skew_ppb: "50000", clock_segment: "1970-01-01T00:00:00.000Z" });
+  expect(rows[1]).toMatchObject({ delay_p50_ns: "5100000", corrected_delay_p50_ns: "", clock_offset_ns: "" });
 });
 
 test("flows", () => {

@@ -1,7 +1,7 @@
 // CSV export.
 import type { Flow } from "../gen/flow_pb.ts";
 import { millis } from "./time.ts";
-import { figuresOf, type Figures, type Spread } from "./window.ts";
+import { figuresOf, type Corrected, type Figures, type Spread } from "./window.ts";
 
 type Cell = string | number | undefined;
 
@@ -22,10 +22,14 @@ function cell(v: Cell): string {
 const spread = (name: string): string[] => ["count", "min_ns", "mean_ns", "p50_ns", "p90_ns", "p99_ns", "max_ns"].map((k) => `${name}_${k}`);
 const counts = ["packets", "bytes", "expected", "lost", "duplicated", "reordered", "late", "unchecked"];
 const measured = [...counts, ...spread("delay"), ...spread("ipdv"), "clock_error_ns"];
+const corrected = [...spread("corrected_delay"), "clock_offset_ns", "corrected_error_ns", "clock_skew_ppb", "clock_segment"];
 
 const ofSpread = (s: Spread): number[] => [s.count, s.min, s.mean, s.p50, s.p90, s.p99, s.max];
 const ofFigures = (f: Figures): number[] =>
   [f.packets, f.bytes, f.expected, f.lost, f.duplicated, f.reordered, f.late, f.unchecked, ...ofSpread(f.delay), ...ofSpread(f.ipdv), f.clockError];
+
+const ofCorrected = (c: Corrected | undefined): Cell[] =>
+  c ? [...ofSpread(c.delay), c.offset, c.bound, c.skew, new Date(c.segment).toISOString()] : corrected.map(() => undefined);
 
 /** The windows of a direction. */
 interface WrittenDirection {
@@ -34,13 +38,14 @@ interface WrittenDirection {
   windows: readonly Figures[];
 }
 
-/** Windows of both directions by time, one per row. */
+/** Windows of both directions by time, one per row: delays as measured, and corrected ones if they were requested. */
 export function windowsCsv(directions: readonly WrittenDirection[], step: number): string {
   const rows = directions.flatMap((d) => d.windows.map((f) => ({ d, f })));
   rows.sort((a, b) => a.f.start - b.f.start);
+  const both = rows.some((r) => r.f.corrected);
   return csv([
-    ["start", "start_ms", "step_ms", "source", "destination", ...measured],
-    ...rows.map(({ d, f }) => [new Date(f.start).toISOString(), f.start, step, d.source, d.destination, ...ofFigures(f)]),
+    ["start", "start_ms", "step_ms", "source", "destination", ...measured, ...(both ? corrected : [])],
+    ...rows.map(({ d, f }) => [new Date(f.start).toISOString(), f.start, step, d.source, d.destination, ...ofFigures(f), ...(both ? ofCorrected(f.corrected) : [])]),
   ]);
 }
 

@@ -2,25 +2,30 @@ import { equals, fromJson, toJson, type JsonObject, type JsonValue } from "@bufb
 import { describe, expect, it } from "vitest";
 import { PointRequestSchema, SessionSpecSchema, type SessionSpec } from "../gen/session_pb.ts";
 import { defaultSpec, emptyFields, fullSpec } from "./defaults.fixture.ts";
-import { copyOf, draftOf, newDraft, specOf, suggestName } from "./draft.ts";
+import { copyOf, draftOf, keptDraft, newDraft, specOf, suggestName } from "./draft.ts";
 
 /** As the server returns them: with all defaults filled in. */
 const complete = (json: Record<string, JsonValue>): SessionSpec => fromJson(SessionSpecSchema, {
   name: "x", sources: ["a"], destinations: ["b"], modules: ["delay", "loss"], encoding: "udp-option,tcp-option,native,udp", stampEvery: 16, authentication: "auto", family: "any", interval: "1s",
-  granularity: "flow", lease: "10s", trace: "60s", ...json,
+  granularity: "flow", lease: "10s", trace: "60s", hops: "traceroute", hopsGap: "0.1s", flow: "src,dst,proto,sport,dport", idle: "60s", ...json,
 });
 
 describe("the form of a specification returns the same specification", () => {
   it.each([
     ["plain", {}],
     ["both ways, one module", { both: true, modules: ["loss"] }],
+    ["a module that this page does not know", { modules: ["delay", "hop-count", "loss"] }],
     ["filters", { filters: ["src=10.0.0.0/8 proto=tcp dport=443", "proto=udp"] }],
     ["by count", { sampling: { every: 10, minGap: "0.0001s" } }],
     ["at random", { sampling: { random: 7 } }],
+    ["by content", { sampling: { hash: 7 } }],
+    ["by content, with a seed", { sampling: { hash: 7, hashSeed: "a b", minGap: "0.5s" } }],
     ["a gap alone", { sampling: { minGap: "0.5s" } }],
     ["single sources", { samplingFor: { a: { every: 3 }, b: {} } }],
     ["rows", { interval: "0.1s", granularity: "host", records: true }],
-    ["marks", { encoding: "shim", stampEvery: 1, sparseMarks: true, authentication: "off", family: "ipv4", device: { a: "eth0" }, lease: "120s", trace: "-1s" }],
+    ["marks", { encoding: "shim", stampEvery: 1, sparseMarks: true, authentication: "off", family: "ipv4", device: { a: "eth0" }, transit: { b: "10.1.0.0/16" }, lease: "120s", trace: "-1s", hops: "ioam", hopsGap: "1s" }],
+    ["flows", { flow: "src,dst,dport", flows: 4096, idle: "300s" }],
+    ["waypoints", { waypoints: ["r1"] }],
     ["routers", { routers: ["r1", "role=edge"] }],
     ["points", { points: [{ name: "load", agents: ["a"], options: { size: "5" } }, { name: "other" }] }],
     ["once", { start: "2027-01-02T03:04:05Z", duration: "5400s" }],
@@ -37,7 +42,7 @@ describe("the form of a specification returns the same specification", () => {
 describe("editing one field keeps the others", () => {
   const json = (spec: SessionSpec): JsonObject => toJson(SessionSpecSchema, spec) as JsonObject;
   const edits: Record<string, (d: ReturnType<typeof draftOf>) => void> = {
-    interval: (d) => (d.interval = "7s"), sources: (d) => (d.sources = ["other"]), lease: (d) => (d.lease = "30s"), authentication: (d) => (d.authentication = "off"),
+    interval: (d) => (d.interval = "7s"), sources: (d) => (d.sources = ["other"]), lease: (d) => (d.settings.lease = "30s"), authentication: (d) => (d.settings.authentication = "off"),
   };
   it("has a value of every field of a specification", () => {
     expect(emptyFields(SessionSpecSchema, fullSpec)).toEqual([]);
@@ -58,6 +63,19 @@ describe("editing one field keeps the others", () => {
   });
 });
 
+describe("input that was kept across a reload", () => {
+  it.each([
+    ["nothing", undefined, ["delay", "loss"]],
+    ["by this version", { name: "x", modules: ["hop-count", "loss"] }, ["hop-count", "loss"]],
+    ["by an earlier one", { name: "x", delay: false, loss: true }, ["loss"]],
+    ["by an earlier one, nothing selected", { delay: false, loss: false }, []],
+  ] as [string, Parameters<typeof keptDraft>[0], string[]][])("%s", (_, kept, want) => {
+    const d = { ...newDraft(defaultSpec, ["a"], ["b"]), ...keptDraft(kept, newDraft(defaultSpec)) };
+    expect(d.modules).toEqual(want);
+    expect(d).not.toHaveProperty("delay");
+  });
+});
+
 describe("invalid input is a fault at its field", () => {
   const fault = (change: (d: ReturnType<typeof newDraft>) => void): string[] => {
     const d = newDraft(defaultSpec, ["a"], ["b"]);
@@ -67,8 +85,8 @@ describe("invalid input is a fault at its field", () => {
   it("nothing at first", () => expect(fault(() => {})).toEqual([]));
   it("interval", () => expect(fault((d) => (d.interval = "soon"))).toEqual(["interval"]));
   it("one in one", () => expect(fault((d) => (d.sampling = { mode: "every", n: "1", gap: "" }))).toEqual(["sampling.every"]));
-  it("time stamps", () => expect(fault((d) => (d.stampEvery = "0"))).toEqual(["stamp_every"]));
-  it("no module", () => expect(fault((d) => (d.delay = d.loss = false))).toEqual(["modules"]));
+  it("time stamps", () => expect(fault((d) => (d.settings.stamp_every = "0"))).toEqual(["stamp_every"]));
+  it("no module", () => expect(fault((d) => (d.modules = []))).toEqual(["modules"]));
   it("empty filter", () => expect(fault((d) => d.filters.push({ proto: "", src: " ", sport: "", dst: "", dport: "" }))).toEqual(["filters[0]"]));
   it("no start", () => expect(fault((d) => (d.when.kind = "once"))).toEqual(["start"]));
   it("repeated without a length", () => expect(fault((d) => (d.when.kind = "repeat"))).toEqual(["duration"]));
@@ -90,5 +108,5 @@ it("suggests names that are free", () => {
 });
 
 it("a new session has the defaults and both directions", () => {
-  expect(newDraft(defaultSpec)).toMatchObject({ named: false, both: true, delay: true, loss: true, interval: "1s", lease: "10s", encoding: "udp-option,tcp-option,native,udp", tracing: true, trace: "1m", points: [] });
+  expect(newDraft(defaultSpec)).toMatchObject({ named: false, both: true, modules: ["delay", "loss"], interval: "1s", settings: { lease: "10s", encoding: "udp-option,tcp-option,native,udp", stamp_every: "16", sparse_marks: "false", flows: "", flow: "src,dst,proto,sport,dport" }, tracing: true, trace: "1m", points: [] });
 });

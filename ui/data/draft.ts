@@ -1,20 +1,24 @@
 // The input of the session form and its specification.
-import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import { create, fromBinary, toBinary, type DescMessage } from "@bufbuild/protobuf";
+import type { GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { base64Decode, base64Encode } from "@bufbuild/protobuf/wire";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { PointRequestSchema, SamplingSchema, SessionSpecSchema, type Sampling, type SessionSpec } from "../gen/session_pb.ts";
 import { cronOf, repeatOf, type Repeat } from "./cron.ts";
 import { filterRow, filterText, type FilterRow } from "./filter.ts";
 import { parseSpan, spanMessage, spanRule, spanText } from "./length.ts";
+import { settingFields, settingTexts, settingValues, type SettingTexts } from "./setting.ts";
 import { millis, nanos } from "./time.ts";
 import { fromWall, ownZone, wallText } from "./zone.ts";
 
-export type SamplingMode = "all" | "every" | "random";
+export type SamplingMode = "all" | "every" | "random" | "hash";
 
 /** Sampling as typed. */
 export interface SamplingDraft {
   mode: SamplingMode;
   n: string;
+  /** Seed of the hash, any text. */
+  seed?: string;
   /** Minimum gap between two marked packets; empty: none. */
   gap: string;
 }
@@ -47,24 +51,23 @@ export interface Draft {
   sources: string[];
   destinations: string[];
   both: boolean;
-  delay: boolean;
-  loss: boolean;
+  modules: string[];
   filters: FilterRow[];
   sampling: SamplingDraft;
   samplingFor: { agent: string; sampling: SamplingDraft }[];
   interval: string;
   granularity: string;
   records: boolean;
-  encoding: string;
-  stampEvery: string;
-  sparseMarks: boolean;
-  authentication: string;
-  family: string;
+  /** The settings that are known by their descriptions only, by name. */
+  settings: SettingTexts;
   device: { agent: string; device: string }[];
+  /** Prefixes of hosts behind agents. */
+  transit: { agent: string; prefixes: string }[];
+  /** Agents on the paths up to which delay is measured, and from there on. */
+  waypoints: string[];
   /** Agents whose hosts are profiled as routers. */
   routers: string[];
   points: PointDraft[];
-  lease: string;
   tracing: boolean;
   trace: string;
   when: WhenDraft;
@@ -80,8 +83,8 @@ export interface Fault {
 export const allPackets = (): SamplingDraft => ({ mode: "all", n: "10", gap: "" });
 
 /** The form of a new session with the defaults of the server. */
-export const newDraft = (defaults: SessionSpec, sources: string[] = [], destinations: string[] = []): Draft =>
-  ({ ...draftOf(defaults), named: false, sources, destinations, both: true });
+export const newDraft = (defaults: SessionSpec, sources: string[] = [], destinations: string[] = [], schema: DescMessage = SessionSpecSchema): Draft =>
+  ({ ...draftOf(defaults, schema), named: false, sources, destinations, both: true });
 
 const text = (ns: number | undefined): string => (ns ? spanText(ns) : "");
 
@@ -89,28 +92,30 @@ function samplingDraft(s: Sampling | undefined): SamplingDraft {
   const gap = text(nanos(s?.minGap));
   if (s && s.every > 1) return { mode: "every", n: String(s.every), gap };
   if (s && s.random > 1) return { mode: "random", n: String(s.random), gap };
+  if (s && s.hash > 1) return { mode: "hash", n: String(s.hash), seed: s.hashSeed, gap };
   return { ...allPackets(), gap };
 }
 
 const byName = <T>(all: { [name: string]: T }): [string, T][] => Object.entries(all).sort(([a], [b]) => (a < b ? -1 : 1));
 
 /** The form of a complete specification. */
-export function draftOf(spec: SessionSpec): Draft {
+export function draftOf(spec: SessionSpec, schema: DescMessage = SessionSpecSchema): Draft {
   const trace = nanos(spec.trace) ?? 0;
   const start = millis(spec.start);
   const zone = spec.cron ? spec.timeZone : ownZone();
   return {
-    origin: base64Encode(toBinary(SessionSpecSchema, spec)),
+    origin: base64Encode(toBinary(schema, spec)),
     name: spec.name, named: true, sources: [...spec.sources], destinations: [...spec.destinations], both: spec.both,
-    delay: spec.modules.includes("delay"), loss: spec.modules.includes("loss"),
+    modules: [...spec.modules],
     filters: spec.filters.map((f) => filterRow(f)).filter((row) => row !== undefined),
     sampling: samplingDraft(spec.sampling),
     samplingFor: byName(spec.samplingFor).map(([agent, s]) => ({ agent, sampling: samplingDraft(s) })),
-    interval: text(nanos(spec.interval)), granularity: spec.granularity, records: spec.records, encoding: spec.encoding, stampEvery: spec.stampEvery ? String(spec.stampEvery) : "", sparseMarks: spec.sparseMarks,
-    authentication: spec.authentication, family: spec.family,
+    interval: text(nanos(spec.interval)), granularity: spec.granularity, records: spec.records,
+    settings: settingTexts(spec, schema),
     device: byName(spec.device).map(([agent, device]) => ({ agent, device })),
-    routers: [...spec.routers], points: spec.points.map(({ name, agents, options }) => ({ name, agents: [...agents], options: { ...options } })),
-    lease: text(nanos(spec.lease)), tracing: trace >= 0, trace: trace > 0 ? spanText(trace) : "",
+    transit: byName(spec.transit).map(([agent, prefixes]) => ({ agent, prefixes })),
+    waypoints: [...spec.waypoints], routers: [...spec.routers], points: spec.points.map(({ name, agents, options }) => ({ name, agents: [...agents], options: { ...options } })),
+    tracing: trace >= 0, trace: trace > 0 ? spanText(trace) : "",
     when: {
       kind: spec.cron ? "repeat" : start === undefined ? "now" : "once", start: start === undefined ? "" : wallText(start, zone), zone,
       repeat: repeatOf(spec.cron || "0 9 * * *"), duration: text(nanos(spec.duration)),
@@ -156,7 +161,8 @@ class Reader {
       this.fault(`${field}.${s.mode}`, "Enter an integer of at least 2.");
       return undefined;
     }
-    return create(SamplingSchema, { [s.mode]: n, minGap });
+    const hashSeed = s.mode === "hash" ? s.seed : undefined;
+    return create(SamplingSchema, { [s.mode]: n, minGap, ...(hashSeed && { hashSeed }) });
   }
 
   /** Entries by agent; each needs an agent of its own. */
@@ -171,9 +177,22 @@ class Reader {
   }
 }
 
+/** Input that was kept before a reload, also by a page of an earlier version, which had an input of its own for each of two modules and for settings; begin is the initial input. */
+export function keptDraft(kept: Partial<Draft> & { delay?: boolean; loss?: boolean } | undefined, begin: Draft): Partial<Draft> {
+  const { delay, loss, ...rest }: Partial<Draft> & { delay?: boolean; loss?: boolean } & Record<string, unknown> = { ...kept };
+  const modules = delay === undefined && loss === undefined ? {} : { modules: [delay && "delay", loss && "loss"].filter((m) => typeof m === "string") };
+  const inputs: SettingTexts = {};
+  for (const { name, localName } of settingFields()) {
+    if (localName in rest) inputs[name] = String(rest[localName]);
+    delete rest[localName];
+  }
+  if (Object.keys(inputs).length === 0 && !rest.settings) return { ...modules, ...rest };
+  return { ...modules, ...rest, settings: { ...begin.settings, ...inputs, ...rest.settings } };
+}
+
 function modules(d: Draft, r: Reader): string[] {
-  if (!d.delay && !d.loss) r.fault("modules", "Select at least one metric.");
-  return [d.delay && "delay", d.loss && "loss"].filter((m) => m !== false);
+  if (d.modules.length === 0) r.fault("modules", "Select at least one metric.");
+  return d.modules.toSorted();
 }
 
 function schedule(w: WhenDraft, r: Reader): Pick<Fields, "start" | "duration" | "cron" | "timeZone"> {
@@ -191,11 +210,12 @@ function schedule(w: WhenDraft, r: Reader): Pick<Fields, "start" | "duration" | 
   return { ...none, cron: line.line, timeZone: w.zone };
 }
 
-/** All fields of a specification, so that the compiler finds one that the form does not set. */
-type Fields = { [name in Exclude<keyof SessionSpec, "$typeName" | "$unknown">]: SessionSpec[name] };
+/** The fields of a specification that have a form of their own, so that the compiler finds one that it does not set. All others are settings. */
+type Fields = Pick<SessionSpec, "name" | "sources" | "destinations" | "both" | "modules" | "filters" | "sampling" | "samplingFor" | "interval" | "granularity" | "records"
+  | "device" | "transit" | "waypoints" | "routers" | "points" | "trace" | "start" | "duration" | "cron" | "timeZone">;
 
 /** The specification of a form, and the problems of input that could not be parsed. */
-export function specOf(d: Draft): { spec: SessionSpec; faults: Fault[] } {
+export function specOf(d: Draft, schema: GenMessage<SessionSpec> = SessionSpecSchema): { spec: SessionSpec; faults: Fault[] } {
   const r = new Reader();
   d.filters.forEach((row, i) => {
     if (filterText(row) === "") r.fault(`filters[${i}]`, "Fill in at least one field, or remove this filter.");
@@ -207,12 +227,12 @@ export function specOf(d: Draft): { spec: SessionSpec; faults: Fault[] } {
       agent: s.agent, value: r.sampling(`sampling_for[${s.agent}]`, s.sampling) ?? create(SamplingSchema),
     }))),
     interval: r.span("interval", d.interval), granularity: d.granularity, records: d.records,
-    encoding: d.encoding, stampEvery: r.count("stamp_every", d.stampEvery) ?? 0, sparseMarks: d.sparseMarks, authentication: d.authentication, family: d.family,
     device: r.byAgent("device", d.device.map((one) => ({ agent: one.agent, value: one.device.trim() }))),
-    routers: d.routers, points: d.points.map((p) => create(PointRequestSchema, p)), lease: r.span("lease", d.lease), trace: d.tracing ? r.span("trace", d.trace) : spanMessage(-1e9),
+    transit: r.byAgent("transit", d.transit.map((one) => ({ agent: one.agent, value: one.prefixes.replaceAll(/\s/g, "") }))),
+    waypoints: d.waypoints, routers: d.routers, points: d.points.map((p) => create(PointRequestSchema, p)), trace: d.tracing ? r.span("trace", d.trace) : spanMessage(-1e9),
     ...schedule(d.when, r),
   };
-  const spec = Object.assign(fromBinary(SessionSpecSchema, base64Decode(d.origin)), fields);
+  const spec = Object.assign(fromBinary(schema, base64Decode(d.origin)), fields, settingValues(d.settings, r, schema));
   return { spec, faults: r.faults };
 }
 

@@ -30,6 +30,7 @@ const kinds: Record<string, Kind> = {
   "address-proven": { label: "Addresses proven", icon: "path" },
   "agent-approved": { label: "Agent's labels or addresses approved", icon: "agent" },
   "label-unapproved": { label: "Label not approved", icon: "agent" },
+  "flow-mismatch": { label: "Flows told apart differently", icon: "path" },
   "address-conflict": { label: "Address conflict", icon: "agent" },
   "path-changed": { label: "Path changed", icon: "path" },
   loss: { label: "Loss", icon: "loss" },

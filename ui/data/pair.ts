@@ -49,7 +49,7 @@ export class PairFeed {
   #soon = false;
   #unsubscribe: () => void;
 
-  constructor(selection: Selection) {
+  constructor(selection: Selection, corrected = false) {
     const hooks = {
       changed: () => this.#draw(),
       newest: (end: number) => {
@@ -61,8 +61,8 @@ export class PairFeed {
         if (this.#sliding.server(ms) && this.#span.live) this.#after(0, () => this.#ask());
       },
     };
-    this.out = new Direction(selection, { ...hooks, gap: () => this.#refill(this.out) });
-    this.back = new Direction(reversed(selection), { ...hooks, gap: () => this.#refill(this.back) });
+    this.out = new Direction(selection, { ...hooks, gap: () => this.#refill(this.out) }, corrected);
+    this.back = new Direction(reversed(selection), { ...hooks, gap: () => this.#refill(this.back) }, corrected);
     let first = true;
     this.#unsubscribe = returns.subscribe(() => {
       if (!first) this.#returned();

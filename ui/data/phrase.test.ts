@@ -8,6 +8,8 @@ const spec = (json: Record<string, JsonValue> = {}) => fromJson(SessionSpecSchem
 
 it("describes a specification", () => {
   expect(samplingWords(undefined)).toBe("every packet");
+  expect(samplingWords(spec({ sampling: { hash: 8 } }).sampling)).toBe("1 in 8 packets, by content");
+  expect(samplingWords(spec({ sampling: { hash: 8, hashSeed: "a" } }).sampling)).toBe("1 in 8 packets, by content (seed a)");
   expect(samplingWords(spec({ sampling: { random: 9, minGap: "0.001s" } }).sampling)).toBe("1 in 9 packets, at random, at least 1ms apart");
   expect(trafficWords([])).toBe("all traffic");
   expect(trafficWords(["proto=tcp dport=443", "proto=udp"])).toBe("TCP to port 443; UDP");
@@ -16,13 +18,13 @@ it("describes a specification", () => {
 });
 
 it("finds the differences", () => {
-  expect(differences(spec(), spec())).toEqual([]);
-  expect(differences(spec(), spec({ interval: "5s", both: true })).map((d) => d.label)).toEqual(["Directions", "Rows"]);
-  expect(differences(spec(), spec({ points: [{ name: "load", agents: ["a"], options: { size: "5" } }] }))).toEqual([{ label: "Further points", before: "none", after: "load on a (size 5)" }]);
+  expect(differences(spec(), spec(), [])).toEqual([]);
+  expect(differences(spec(), spec({ interval: "5s", both: true }), []).map((d) => d.label)).toEqual(["Directions", "Rows"]);
+  expect(differences(spec(), spec({ points: [{ name: "load", agents: ["a"], options: { size: "5" } }] }), [])).toEqual([{ label: "Further points", before: "none", after: "load on a (size 5)" }]);
 });
 
 describe("a change of any field is a difference", () => {
   it.each(SessionSpecSchema.fields.filter((f) => f.name !== "name").map((f) => [f.name, f.localName] as const))("%s", (_, name) => {
-    expect(differences({ ...fullSpec, [name]: defaultSpec[name as keyof typeof defaultSpec] }, fullSpec)).not.toEqual([]);
+    expect(differences({ ...fullSpec, [name]: defaultSpec[name as keyof typeof defaultSpec] }, fullSpec, [])).not.toEqual([]);
   });
 });

@@ -11,6 +11,12 @@ const catalogue = resource(300_000, (signal) => sessionClient.listPoints({}, { s
 /** All points by name. */
 export const points = mapped(catalogue, (c) => c.points);
 
+/** The modules of marks by name. */
+export const modules = mapped(catalogue, (c) => c.modules);
+
+/** Whatever has views. */
+export const drawn = mapped(catalogue, (c) => [...c.modules, ...c.points]);
+
 /** The fields of a specification that have bounds or a fixed set of values. */
 export const settings = mapped(catalogue, (c) => c.settings);
 
@@ -94,11 +100,14 @@ export function valueText(value: Value, unit: string): string {
   }
 }
 
+/** A value of a column; ports are names rather than quantities. */
+export const cellText = (value: Value, column: Column): string => (/^[sd]port$/.test(column.name) ? plainText(value) || "–" : valueText(value, column.unit));
+
 /** Whether values of a column are aligned as numbers. */
 export const isNumber = (c: Column): boolean => /^(u?int|float)\d+$/.test(c.type);
 
 /** Heading of a column: its name without the unit. */
-export const heading = (name: string): string => name.replace(/_(ns|bytes)$/, "").replaceAll("_", " ");
+export const heading = (name: string): string => name.replace(/_(ns|bytes)$/, "").replaceAll(/[_-]/g, " ");
 
 /** A column of a point's stream. */
 export const columnOf = (point: Point, view: PointView, name: string): Column | undefined =>

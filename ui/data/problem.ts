@@ -1,5 +1,8 @@
 // Places in the form for problems of the specification.
+import type { DescMessage } from "@bufbuild/protobuf";
+import { SessionSpecSchema } from "../gen/session_pb.ts";
 import type { Draft, Fault } from "./draft.ts";
+import { isSetting } from "./setting.ts";
 
 /** Sections of the form. */
 export type Section = "who" | "what" | "traffic" | "sampling" | "rows" | "when" | "more";
@@ -12,34 +15,34 @@ export interface Place {
 
 const simple: Record<string, Section> = {
   name: "who", sources: "who", destinations: "who", both: "who", modules: "what", filters: "traffic", sampling: "sampling",
-  interval: "rows", granularity: "rows", records: "rows", encoding: "more", stamp_every: "more", sparse_marks: "more", authentication: "more", family: "more", lease: "more", trace: "more",
-  sampling_for: "more", device: "more", routers: "more", points: "more", start: "when", duration: "when", cron: "when", time_zone: "when",
+  interval: "rows", granularity: "rows", records: "rows", trace: "more",
+  sampling_for: "more", device: "more", transit: "more", waypoints: "more", routers: "more", points: "more", start: "when", duration: "when", cron: "when", time_zone: "when",
 };
 
 /** The place of a field; ids are those of the form's inputs. */
-export function placeOf(field: string, d: Draft): Place | undefined {
+export function placeOf(field: string, d: Draft, schema: DescMessage = SessionSpecSchema): Place | undefined {
   const found = /^([a-z_]+)(?:\[([^\]]*)\])?(?:\.([a-z_]+))?(?:\[([^\]]*)\])?$/.exec(field);
   const stem = found?.[1] ?? "";
   const key = found?.[2]?.replaceAll('"', "");
   const tail = found?.[3] ?? "";
-  const section = simple[stem];
+  const section = isSetting(stem, schema) ? "more" : simple[stem];
   if (!section) return undefined;
   if (stem === "filters" && key !== undefined) return d.filters[Number(key)] ? { id: `f-filter-${key}`, section } : { id: "f-filters", section };
   if (stem === "sampling") return { id: samplingId("f-sampling", tail), section };
-  if (stem === "sampling_for" || stem === "device") return byAgent(stem, key, tail, d, section);
+  if (stem === "sampling_for" || stem === "device" || stem === "transit") return byAgent(stem, key, tail, d, section);
   if (stem === "points") return d.points[Number(key)] ? { id: `f-point-${key}${tail === "agents" ? "-agents" : tail === "options" ? `-${found?.[4]}` : ""}`, section } : { id: "f-points", section };
   if (stem === "cron") return cronPlace(tail, d);
   if (stem === "duration" || stem === "start" || stem === "time_zone") return whenPlace(stem, d);
   if (stem === "trace" && !d.tracing) return { id: "f-tracing", section };
-  return { id: `f-${stem.replace("_", "-")}`, section };
+  return { id: `f-${stem.replaceAll("_", "-")}`, section };
 }
 
-const samplingId = (stem: string, tail: string): string => `${stem}${tail === "min_gap" ? "-gap" : tail ? "-n" : ""}`;
+const samplingId = (stem: string, tail: string): string => `${stem}${tail === "min_gap" ? "-gap" : tail === "hash_seed" ? "-seed" : tail ? "-n" : ""}`;
 
 function byAgent(stem: string, key: string | undefined, tail: string, d: Draft, section: Section): Place {
-  const rows: readonly { agent: string }[] = stem === "device" ? d.device : d.samplingFor;
+  const rows: readonly { agent: string }[] = stem === "device" ? d.device : stem === "transit" ? d.transit : d.samplingFor;
   const i = key?.startsWith("#") ? Number(key.slice(1)) : rows.findIndex((r) => r.agent === key);
-  const own = stem === "device" ? "f-device" : "f-sampling-for";
+  const own = `f-${stem.replace("_", "-")}`;
   return { id: rows[i] ? samplingId(`${own}-${i}`, tail) : own, section };
 }
 

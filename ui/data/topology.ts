@@ -1,6 +1,6 @@
 // The paths between hosts and their graph.
 import { signal } from "@preact/signals";
-import type { GetTopologyResponse, Node, Path } from "../gen/topology_pb.ts";
+import type { GetTopologyResponse, Node, OneWay, Path } from "../gen/topology_pb.ts";
 import { topologyClient } from "./client.ts";
 import { resource } from "./resource.ts";
 
@@ -43,6 +43,8 @@ export interface Way {
   rtt?: number;
   /** The difference was negative: replies of the near end took longer. */
   negative: boolean;
+  /** Delay from one end to the other, measured in packets. */
+  oneWay?: OneWay;
   /** The paths that use it. */
   paths: Path[];
 }
@@ -79,7 +81,7 @@ export function graphOf(answer: GetTopologyResponse, family: Family): Graph {
       if (!way) {
         const edge = figures.get(key);
         const rtt = edge?.measured ? Number(edge.rttNs) : undefined;
-        way = { from, to, rtt: rtt === undefined ? undefined : Math.max(0, rtt), negative: rtt !== undefined && rtt < 0, paths: [] };
+        way = { from, to, rtt: rtt === undefined ? undefined : Math.max(0, rtt), negative: rtt !== undefined && rtt < 0, oneWay: edge?.oneWay, paths: [] };
         ways.set(key, way);
       }
       way.paths.push(path);
@@ -95,5 +97,5 @@ export function graphOf(answer: GetTopologyResponse, family: Family): Graph {
   return { nodes: answer.nodes.filter((n) => n.kind === "agent" || used.has(n.id)), links: [...links.values()], paths };
 }
 
-/** Label of a node: host name, router address, or a question mark. */
-export const nodeName = (node: Node): string => node.agent || node.addresses[0] || "?";
+/** Label of a node: host name, router address, identifier of an IOAM node, or a question mark. */
+export const nodeName = (node: Node): string => node.agent || node.addresses[0] || node.ioam || "?";

@@ -1,5 +1,5 @@
 // What was measured in a window of time, as plain numbers.
-import type { Distribution, Window as WindowMessage } from "../gen/flow_pb.ts";
+import type { CorrectedDelay, Distribution, Window as WindowMessage } from "../gen/flow_pb.ts";
 import { merge, quantile, type Histogram } from "./histogram.ts";
 
 /** Distribution of a time, ns; NaN where nothing was measured. */
@@ -32,6 +32,26 @@ export interface Figures {
   ipdv: Spread;
   /** Bound of the error of both clocks together, ns: the largest of the rows; NaN: one does not know it. */
   clockError: number;
+  /** The delay without the estimated clock offset, if it was requested and is known. */
+  corrected?: Corrected;
+}
+
+/** A delay without the estimated clock offset, and what was estimated; ns. */
+export interface Corrected {
+  delay: Spread;
+  /** Clock of the destination minus that of the source in the middle of the window. */
+  offset: number;
+  /** Bound of the error of the corrected delays; NaN: only one direction was measured. */
+  bound: number;
+  /** ns per second. */
+  skew: number;
+  skewBound: number;
+  /** By so much single delays may differ from what the correction makes of them. */
+  drift: number;
+  /** Resolution of the quantiles. */
+  resolution: number;
+  /** When either clock was last set, or rows began; ms since 1970. */
+  segment: number;
 }
 
 /** No buckets. */
@@ -44,6 +64,23 @@ function spread(d: Distribution | undefined): Spread {
   const h = d.histogram;
   const histogram = h ? { bounds: h.boundsNs, counts: h.counts, offsets: h.offsetsNs.length > 0 ? h.offsetsNs : undefined } : noHistogram;
   return { count: Number(d.count), min: d.minNs, mean: d.meanNs, p50: d.p50Ns, p90: d.p90Ns, p99: d.p99Ns, max: d.maxNs, histogram };
+}
+
+function correctedOf(c: CorrectedDelay | undefined): Corrected | undefined {
+  if (!c) return undefined;
+  return {
+    delay: spread(c.delay), offset: c.offsetNs, bound: c.boundNs, skew: c.skewPpb, skewBound: c.skewBoundPpb,
+    drift: c.driftNs, resolution: c.resolutionNs, segment: Number(c.segmentMs),
+  };
+}
+
+/** Whether delays are shown as measured, or without the estimated clock offset. */
+export type Clock = "measured" | "corrected";
+
+/** The figures with the delays that are shown; without a correction, none. */
+export function shownBy(clock: Clock, f: Figures): Figures {
+  if (clock === "measured") return f;
+  return { ...f, delay: f.corrected?.delay ?? nothing, clockError: f.corrected?.bound ?? NaN };
 }
 
 /** Figures of a message. */
@@ -61,6 +98,7 @@ export function figuresOf(w: WindowMessage): Figures {
     delay: spread(w.delay),
     ipdv: spread(w.ipdv),
     clockError: w.clockErrorNs,
+    corrected: correctedOf(w.corrected),
   };
 }
 
@@ -94,7 +132,7 @@ export function sum(list: readonly Figures[]): Figures | undefined {
   if (!first) return undefined;
   const errors = list.filter((f) => f.delay.count > 0).map((f) => f.clockError);
   const clockError = errors.length > 0 ? Math.max(...errors) : NaN; // NaN stays
-  const all: Figures = { ...first, delay: joined(list.map((f) => f.delay)), ipdv: joined(list.map((f) => f.ipdv)), clockError };
+  const all: Figures = { ...first, delay: joined(list.map((f) => f.delay)), ipdv: joined(list.map((f) => f.ipdv)), clockError, corrected: undefined };
   for (const f of others) for (const counter of counters) all[counter] += f[counter];
   return all;
 }

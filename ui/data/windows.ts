@@ -132,8 +132,11 @@ export class Direction {
   #unfollow?: () => void;
   #following = 0;
 
-  constructor(selection: Selection, hooks: DirectionHooks) {
+  #corrected: boolean;
+
+  constructor(selection: Selection, hooks: DirectionHooks, corrected = false) {
     this.#selection = selection;
+    this.#corrected = corrected;
     this.#hooks = hooks;
   }
 
@@ -146,7 +149,7 @@ export class Direction {
     const mine = part ? this.#asking : (this.#asking = new AbortController());
     try {
       const answer = await flowClient.windows(
-        { selection: this.#selection, from: timestampFromMs(from), to: timestampFromMs(to), points, histograms: true },
+        { selection: this.#selection, from: timestampFromMs(from), to: timestampFromMs(to), points, histograms: true, corrected: this.#corrected },
         { signal: mine.signal, onHeader: (h) => this.#time(h.get("date")) },
       );
       if (mine.signal.aborted) return 0;
@@ -175,7 +178,7 @@ export class Direction {
     let fresh = true;
     let reportedStep = 0;
     this.#unfollow = follow({
-      open: (signal) => flowClient.watchWindows({ selection: this.#selection, histograms: true, stepMs: BigInt(step) }, { signal }),
+      open: (signal) => flowClient.watchWindows({ selection: this.#selection, histograms: true, stepMs: BigInt(step), corrected: this.#corrected }, { signal }),
       begin: () => (fresh = true),
       message: (m) => {
         if (this.status.peek().broken) this.status.value = { ...this.status.peek(), broken: undefined };

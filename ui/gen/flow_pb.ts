@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file flow.proto.
  */
 export const file_flow: GenFile = /*@__PURE__*/
-  fileDesc("CgpmbG93LnByb3RvEgpwaWxsaW9uLnYxIogBCglTZWxlY3Rpb24SDgoGc291cmNlGAEgASgJEhMKC2Rlc3RpbmF0aW9uGAIgASgJEg8KB3Nlc3Npb24YAyABKAkSCwoDc3JjGAQgASgJEgsKA2RzdBgFIAEoCRINCgVwcm90bxgGIAEoCRINCgVzcG9ydBgHIAEoDRINCgVkcG9ydBgIIAEoDSKXAgoGV2luZG93EhAKCHN0YXJ0X21zGAEgASgDEg8KB3BhY2tldHMYAiABKAQSDQoFYnl0ZXMYAyABKAQSEAoIZXhwZWN0ZWQYBCABKAQSDAoEbG9zdBgFIAEoBBISCgpkdXBsaWNhdGVkGAYgASgEEhEKCXJlb3JkZXJlZBgHIAEoBBIMCgRsYXRlGAggASgEEicKBWRlbGF5GAkgASgLMhgucGlsbGlvbi52MS5EaXN0cmlidXRpb24SJgoEaXBkdhgKIAEoCzIYLnBpbGxpb24udjEuRGlzdHJpYnV0aW9uEhYKDmNsb2NrX2Vycm9yX25zGAsgASgBEhEKCXVuY2hlY2tlZBgOIAEoBEoECAwQDUoECA0QDiKoAQoMRGlzdHJpYnV0aW9uEg0KBWNvdW50GAEgASgEEg4KBm1pbl9ucxgCIAEoARIPCgdtZWFuX25zGAMgASgBEg4KBnA1MF9ucxgEIAEoARIOCgZwOTBfbnMYBSABKAESDgoGcDk5X25zGAYgASgBEg4KBm1heF9ucxgHIAEoARIoCgloaXN0b2dyYW0YCCABKAsyFS5waWxsaW9uLnYxLkhpc3RvZ3JhbSJCCglIaXN0b2dyYW0SEQoJYm91bmRzX25zGAEgAygBEg4KBmNvdW50cxgCIAMoARISCgpvZmZzZXRzX25zGAMgAygBIrABCg5XaW5kb3dzUmVxdWVzdBIoCglzZWxlY3Rpb24YASABKAsyFS5waWxsaW9uLnYxLlNlbGVjdGlvbhIoCgRmcm9tGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBImCgJ0bxgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDgoGcG9pbnRzGAQgASgNEhIKCmhpc3RvZ3JhbXMYBSABKAgiagoPV2luZG93c1Jlc3BvbnNlEiMKB3dpbmRvd3MYASADKAsyEi5waWxsaW9uLnYxLldpbmRvdxIPCgdzdGVwX21zGAIgASgDEg8KB3NhbXBsZWQYAyABKA0SEAoIc2Vzc2lvbnMYBCADKAkiZAoTV2F0Y2hXaW5kb3dzUmVxdWVzdBIoCglzZWxlY3Rpb24YASABKAsyFS5waWxsaW9uLnYxLlNlbGVjdGlvbhISCgpoaXN0b2dyYW1zGAIgASgIEg8KB3N0ZXBfbXMYAyABKAMiTAoUV2F0Y2hXaW5kb3dzUmVzcG9uc2USIwoHd2luZG93cxgBIAMoCzISLnBpbGxpb24udjEuV2luZG93Eg8KB3N0ZXBfbXMYAiABKAMiNQoRV2F0Y2hQYWlyc1JlcXVlc3QSDwoHc2Vzc2lvbhgBIAEoCRIPCgdoaXN0b3J5GAIgASgNItQBChJXYXRjaFBhaXJzUmVzcG9uc2USEAoIc3RhcnRfbXMYASABKAMSDgoGYWdlbnRzGAIgAygJEg8KB3NvdXJjZXMYAyADKA0SFAoMZGVzdGluYXRpb25zGAQgAygNEg8KB3BhY2tldHMYBSADKA0SEAoIZXhwZWN0ZWQYBiADKA0SDAoEbG9zdBgHIAMoDRIOCgZwNTBfbnMYCCADKAISDgoGcDk5X25zGAkgAygCEgwKBHJhdGUYCiADKAISFgoOY2xvY2tfZXJyb3JfbnMYCyADKAIimgEKBEZsb3cSCwoDc3JjGAEgASgJEgsKA2RzdBgCIAEoCRINCgVwcm90bxgDIAEoCRINCgVzcG9ydBgEIAEoDRINCgVkcG9ydBgFIAEoDRIhCgV0b3RhbBgGIAEoCzISLnBpbGxpb24udjEuV2luZG93EigKBGxhc3QYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIuQBChBMaXN0Rmxvd3NSZXF1ZXN0EigKCXNlbGVjdGlvbhgBIAEoCzIVLnBpbGxpb24udjEuU2VsZWN0aW9uEigKBGZyb20YAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiYKAnRvGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBITCgtncmFudWxhcml0eRgEIAEoCRINCgVvcmRlchgFIAEoCRIRCglhc2NlbmRpbmcYBiABKAgSDgoGc2VhcmNoGAcgASgJEg0KBWxpbWl0GAggASgNIlQKEUxpc3RGbG93c1Jlc3BvbnNlEh8KBWZsb3dzGAEgAygLMhAucGlsbGlvbi52MS5GbG93Eg0KBWZvdW5kGAIgASgNEg8KB3NhbXBsZWQYAyABKA0yyQIKC0Zsb3dTZXJ2aWNlEkcKB1dpbmRvd3MSGi5waWxsaW9uLnYxLldpbmRvd3NSZXF1ZXN0GhsucGlsbGlvbi52MS5XaW5kb3dzUmVzcG9uc2UiA5ACARJTCgxXYXRjaFdpbmRvd3MSHy5waWxsaW9uLnYxLldhdGNoV2luZG93c1JlcXVlc3QaIC5waWxsaW9uLnYxLldhdGNoV2luZG93c1Jlc3BvbnNlMAESTQoKV2F0Y2hQYWlycxIdLnBpbGxpb24udjEuV2F0Y2hQYWlyc1JlcXVlc3QaHi5waWxsaW9uLnYxLldhdGNoUGFpcnNSZXNwb25zZTABEk0KCUxpc3RGbG93cxIcLnBpbGxpb24udjEuTGlzdEZsb3dzUmVxdWVzdBodLnBpbGxpb24udjEuTGlzdEZsb3dzUmVzcG9uc2UiA5ACAUIlWiNwaWxsaW9uLmRldi9hcGkvcGlsbGlvbnYxO3BpbGxpb252MWIGcHJvdG8z", [file_google_protobuf_timestamp]);
+  fileDesc("CgpmbG93LnByb3RvEgpwaWxsaW9uLnYxIogBCglTZWxlY3Rpb24SDgoGc291cmNlGAEgASgJEhMKC2Rlc3RpbmF0aW9uGAIgASgJEg8KB3Nlc3Npb24YAyABKAkSCwoDc3JjGAQgASgJEgsKA2RzdBgFIAEoCRINCgVwcm90bxgGIAEoCRINCgVzcG9ydBgHIAEoDRINCgVkcG9ydBgIIAEoDSLGAgoGV2luZG93EhAKCHN0YXJ0X21zGAEgASgDEg8KB3BhY2tldHMYAiABKAQSDQoFYnl0ZXMYAyABKAQSEAoIZXhwZWN0ZWQYBCABKAQSDAoEbG9zdBgFIAEoBBISCgpkdXBsaWNhdGVkGAYgASgEEhEKCXJlb3JkZXJlZBgHIAEoBBIMCgRsYXRlGAggASgEEicKBWRlbGF5GAkgASgLMhgucGlsbGlvbi52MS5EaXN0cmlidXRpb24SJgoEaXBkdhgKIAEoCzIYLnBpbGxpb24udjEuRGlzdHJpYnV0aW9uEhYKDmNsb2NrX2Vycm9yX25zGAsgASgBEhEKCXVuY2hlY2tlZBgOIAEoBBItCgljb3JyZWN0ZWQYDyABKAsyGi5waWxsaW9uLnYxLkNvcnJlY3RlZERlbGF5SgQIDBANSgQIDRAOIsUBCg5Db3JyZWN0ZWREZWxheRInCgVkZWxheRgBIAEoCzIYLnBpbGxpb24udjEuRGlzdHJpYnV0aW9uEhEKCW9mZnNldF9ucxgCIAEoARIQCghib3VuZF9ucxgDIAEoARIQCghza2V3X3BwYhgEIAEoARIWCg5za2V3X2JvdW5kX3BwYhgFIAEoARIQCghkcmlmdF9ucxgGIAEoARIVCg1yZXNvbHV0aW9uX25zGAcgASgBEhIKCnNlZ21lbnRfbXMYCCABKAMiqAEKDERpc3RyaWJ1dGlvbhINCgVjb3VudBgBIAEoBBIOCgZtaW5fbnMYAiABKAESDwoHbWVhbl9ucxgDIAEoARIOCgZwNTBfbnMYBCABKAESDgoGcDkwX25zGAUgASgBEg4KBnA5OV9ucxgGIAEoARIOCgZtYXhfbnMYByABKAESKAoJaGlzdG9ncmFtGAggASgLMhUucGlsbGlvbi52MS5IaXN0b2dyYW0iQgoJSGlzdG9ncmFtEhEKCWJvdW5kc19ucxgBIAMoARIOCgZjb3VudHMYAiADKAESEgoKb2Zmc2V0c19ucxgDIAMoASLDAQoOV2luZG93c1JlcXVlc3QSKAoJc2VsZWN0aW9uGAEgASgLMhUucGlsbGlvbi52MS5TZWxlY3Rpb24SKAoEZnJvbRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASJgoCdG8YAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBnBvaW50cxgEIAEoDRISCgpoaXN0b2dyYW1zGAUgASgIEhEKCWNvcnJlY3RlZBgGIAEoCCJqCg9XaW5kb3dzUmVzcG9uc2USIwoHd2luZG93cxgBIAMoCzISLnBpbGxpb24udjEuV2luZG93Eg8KB3N0ZXBfbXMYAiABKAMSDwoHc2FtcGxlZBgDIAEoDRIQCghzZXNzaW9ucxgEIAMoCSJ3ChNXYXRjaFdpbmRvd3NSZXF1ZXN0EigKCXNlbGVjdGlvbhgBIAEoCzIVLnBpbGxpb24udjEuU2VsZWN0aW9uEhIKCmhpc3RvZ3JhbXMYAiABKAgSDwoHc3RlcF9tcxgDIAEoAxIRCgljb3JyZWN0ZWQYBCABKAgiTAoUV2F0Y2hXaW5kb3dzUmVzcG9uc2USIwoHd2luZG93cxgBIAMoCzISLnBpbGxpb24udjEuV2luZG93Eg8KB3N0ZXBfbXMYAiABKAMiOAoRUGFpckNsb2Nrc1JlcXVlc3QSDgoGc291cmNlGAEgASgJEhMKC2Rlc3RpbmF0aW9uGAIgASgJIjsKElBhaXJDbG9ja3NSZXNwb25zZRIlCgZjbG9ja3MYASADKAsyFS5waWxsaW9uLnYxLlBhaXJDbG9jayKrAgoJUGFpckNsb2NrEg4KBnNvdXJjZRgBIAEoCRITCgtkZXN0aW5hdGlvbhgCIAEoCRIrCgdzZWdtZW50GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIpCgVzaW5jZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKQoFdW50aWwYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhEKCW9mZnNldF9ucxgGIAEoARIXCg9vZmZzZXRfYm91bmRfbnMYByABKAESEAoIc2tld19wcGIYCCABKAESFgoOc2tld19ib3VuZF9wcGIYCSABKAESEAoIZHJpZnRfbnMYCiABKAESDgoGcG9pbnRzGAsgASgNIjUKEVdhdGNoUGFpcnNSZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkSDwoHaGlzdG9yeRgCIAEoDSLUAQoSV2F0Y2hQYWlyc1Jlc3BvbnNlEhAKCHN0YXJ0X21zGAEgASgDEg4KBmFnZW50cxgCIAMoCRIPCgdzb3VyY2VzGAMgAygNEhQKDGRlc3RpbmF0aW9ucxgEIAMoDRIPCgdwYWNrZXRzGAUgAygNEhAKCGV4cGVjdGVkGAYgAygNEgwKBGxvc3QYByADKA0SDgoGcDUwX25zGAggAygCEg4KBnA5OV9ucxgJIAMoAhIMCgRyYXRlGAogAygCEhYKDmNsb2NrX2Vycm9yX25zGAsgAygCIpoBCgRGbG93EgsKA3NyYxgBIAEoCRILCgNkc3QYAiABKAkSDQoFcHJvdG8YAyABKAkSDQoFc3BvcnQYBCABKA0SDQoFZHBvcnQYBSABKA0SIQoFdG90YWwYBiABKAsyEi5waWxsaW9uLnYxLldpbmRvdxIoCgRsYXN0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCLkAQoQTGlzdEZsb3dzUmVxdWVzdBIoCglzZWxlY3Rpb24YASABKAsyFS5waWxsaW9uLnYxLlNlbGVjdGlvbhIoCgRmcm9tGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBImCgJ0bxgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEwoLZ3JhbnVsYXJpdHkYBCABKAkSDQoFb3JkZXIYBSABKAkSEQoJYXNjZW5kaW5nGAYgASgIEg4KBnNlYXJjaBgHIAEoCRINCgVsaW1pdBgIIAEoDSJUChFMaXN0Rmxvd3NSZXNwb25zZRIfCgVmbG93cxgBIAMoCzIQLnBpbGxpb24udjEuRmxvdxINCgVmb3VuZBgCIAEoDRIPCgdzYW1wbGVkGAMgASgNMpsDCgtGbG93U2VydmljZRJHCgdXaW5kb3dzEhoucGlsbGlvbi52MS5XaW5kb3dzUmVxdWVzdBobLnBpbGxpb24udjEuV2luZG93c1Jlc3BvbnNlIgOQAgESUwoMV2F0Y2hXaW5kb3dzEh8ucGlsbGlvbi52MS5XYXRjaFdpbmRvd3NSZXF1ZXN0GiAucGlsbGlvbi52MS5XYXRjaFdpbmRvd3NSZXNwb25zZTABEk0KCldhdGNoUGFpcnMSHS5waWxsaW9uLnYxLldhdGNoUGFpcnNSZXF1ZXN0Gh4ucGlsbGlvbi52MS5XYXRjaFBhaXJzUmVzcG9uc2UwARJQCgpQYWlyQ2xvY2tzEh0ucGlsbGlvbi52MS5QYWlyQ2xvY2tzUmVxdWVzdBoeLnBpbGxpb24udjEuUGFpckNsb2Nrc1Jlc3BvbnNlIgOQAgESTQoJTGlzdEZsb3dzEhwucGlsbGlvbi52MS5MaXN0Rmxvd3NSZXF1ZXN0Gh0ucGlsbGlvbi52MS5MaXN0Rmxvd3NSZXNwb25zZSIDkAIBQiVaI3BpbGxpb24uZGV2L2FwaS9waWxsaW9udjE7cGlsbGlvbnYxYgZwcm90bzM", [file_google_protobuf_timestamp]);
 
 /**
  * Selection selects rows of the stream flows; empty fields match everything.
@@ -174,6 +174,14 @@ export type Window = Message<"pillion.v1.Window"> & {
    * @generated from field: uint64 unchecked = 14;
    */
   unchecked: bigint;
+
+  /**
+   * One-way delay without the estimated offset and drift of the clocks; only if requested and the offset is known.
+   * Minimum, mean and maximum are as exact as those of delay, quantiles as the histogram's buckets there.
+   *
+   * @generated from field: pillion.v1.CorrectedDelay corrected = 15;
+   */
+  corrected?: CorrectedDelay | undefined;
 };
 
 /**
@@ -182,6 +190,80 @@ export type Window = Message<"pillion.v1.Window"> & {
  */
 export const WindowSchema: GenMessage<Window> = /*@__PURE__*/
   messageDesc(file_flow, 1);
+
+/**
+ * CorrectedDelay is the delay of a window from which the estimated clock offset was subtracted.
+ *
+ * @generated from message pillion.v1.CorrectedDelay
+ */
+export type CorrectedDelay = Message<"pillion.v1.CorrectedDelay"> & {
+  /**
+   * One-way delay minus the offset at its time.
+   *
+   * @generated from field: pillion.v1.Distribution delay = 1;
+   */
+  delay?: Distribution | undefined;
+
+  /**
+   * Offset of the destination's clock from the source's in the middle of the window, ns. If only one direction was
+   * measured, its drift since a clock was last set.
+   *
+   * @generated from field: double offset_ns = 2;
+   */
+  offsetNs: number;
+
+  /**
+   * Bound on the error of the corrected delays, ns, about half of the minimum round-trip time; NaN: only one direction
+   * was measured, and the delays are meaningful only in relation to each other.
+   *
+   * @generated from field: double bound_ns = 3;
+   */
+  boundNs: number;
+
+  /**
+   * Rate at which the offset grows, ns per second.
+   *
+   * @generated from field: double skew_ppb = 4;
+   */
+  skewPpb: number;
+
+  /**
+   * Bound on the error of the rate.
+   *
+   * @generated from field: double skew_bound_ppb = 5;
+   */
+  skewBoundPpb: number;
+
+  /**
+   * Drift within half a row, and half a window summed at once: by so much single delays may differ from what the correction
+   * makes of them, ns.
+   *
+   * @generated from field: double drift_ns = 6;
+   */
+  driftNs: number;
+
+  /**
+   * Width of the histogram's bucket of the measured median, ns: the resolution of the corrected quantiles.
+   *
+   * @generated from field: double resolution_ns = 7;
+   */
+  resolutionNs: number;
+
+  /**
+   * Start of the segment, ms since 1970, UTC, by the destination's clock: when either clock was last set, or rows began. Delays of different
+   * segments are comparable only within bound_ns.
+   *
+   * @generated from field: int64 segment_ms = 8;
+   */
+  segmentMs: bigint;
+};
+
+/**
+ * Describes the message pillion.v1.CorrectedDelay.
+ * Use `create(CorrectedDelaySchema)` to create a new message.
+ */
+export const CorrectedDelaySchema: GenMessage<CorrectedDelay> = /*@__PURE__*/
+  messageDesc(file_flow, 2);
 
 /**
  * Distribution of a time. Quantiles come from the histogram.
@@ -251,7 +333,7 @@ export type Distribution = Message<"pillion.v1.Distribution"> & {
  * Use `create(DistributionSchema)` to create a new message.
  */
 export const DistributionSchema: GenMessage<Distribution> = /*@__PURE__*/
-  messageDesc(file_flow, 2);
+  messageDesc(file_flow, 3);
 
 /**
  * Histogram of a time: parallel lists of the buckets that are not empty, which are those of the stream flows.
@@ -286,7 +368,7 @@ export type Histogram = Message<"pillion.v1.Histogram"> & {
  * Use `create(HistogramSchema)` to create a new message.
  */
 export const HistogramSchema: GenMessage<Histogram> = /*@__PURE__*/
-  messageDesc(file_flow, 3);
+  messageDesc(file_flow, 4);
 
 /**
  * @generated from message pillion.v1.WindowsRequest
@@ -327,6 +409,13 @@ export type WindowsRequest = Message<"pillion.v1.WindowsRequest"> & {
    * @generated from field: bool histograms = 5;
    */
   histograms: boolean;
+
+  /**
+   * Include corrected delays. Source and destination are required.
+   *
+   * @generated from field: bool corrected = 6;
+   */
+  corrected: boolean;
 };
 
 /**
@@ -334,7 +423,7 @@ export type WindowsRequest = Message<"pillion.v1.WindowsRequest"> & {
  * Use `create(WindowsRequestSchema)` to create a new message.
  */
 export const WindowsRequestSchema: GenMessage<WindowsRequest> = /*@__PURE__*/
-  messageDesc(file_flow, 4);
+  messageDesc(file_flow, 5);
 
 /**
  * @generated from message pillion.v1.WindowsResponse
@@ -376,7 +465,7 @@ export type WindowsResponse = Message<"pillion.v1.WindowsResponse"> & {
  * Use `create(WindowsResponseSchema)` to create a new message.
  */
 export const WindowsResponseSchema: GenMessage<WindowsResponse> = /*@__PURE__*/
-  messageDesc(file_flow, 5);
+  messageDesc(file_flow, 6);
 
 /**
  * @generated from message pillion.v1.WatchWindowsRequest
@@ -402,6 +491,13 @@ export type WatchWindowsRequest = Message<"pillion.v1.WatchWindowsRequest"> & {
    * @generated from field: int64 step_ms = 3;
    */
   stepMs: bigint;
+
+  /**
+   * Include corrected delays.
+   *
+   * @generated from field: bool corrected = 4;
+   */
+  corrected: boolean;
 };
 
 /**
@@ -409,7 +505,7 @@ export type WatchWindowsRequest = Message<"pillion.v1.WatchWindowsRequest"> & {
  * Use `create(WatchWindowsRequestSchema)` to create a new message.
  */
 export const WatchWindowsRequestSchema: GenMessage<WatchWindowsRequest> = /*@__PURE__*/
-  messageDesc(file_flow, 6);
+  messageDesc(file_flow, 7);
 
 /**
  * @generated from message pillion.v1.WatchWindowsResponse
@@ -436,7 +532,143 @@ export type WatchWindowsResponse = Message<"pillion.v1.WatchWindowsResponse"> & 
  * Use `create(WatchWindowsResponseSchema)` to create a new message.
  */
 export const WatchWindowsResponseSchema: GenMessage<WatchWindowsResponse> = /*@__PURE__*/
-  messageDesc(file_flow, 7);
+  messageDesc(file_flow, 8);
+
+/**
+ * @generated from message pillion.v1.PairClocksRequest
+ */
+export type PairClocksRequest = Message<"pillion.v1.PairClocksRequest"> & {
+  /**
+   * Agent that marked the packets; empty: any.
+   *
+   * @generated from field: string source = 1;
+   */
+  source: string;
+
+  /**
+   * Agent that read the marks; empty: any.
+   *
+   * @generated from field: string destination = 2;
+   */
+  destination: string;
+};
+
+/**
+ * Describes the message pillion.v1.PairClocksRequest.
+ * Use `create(PairClocksRequestSchema)` to create a new message.
+ */
+export const PairClocksRequestSchema: GenMessage<PairClocksRequest> = /*@__PURE__*/
+  messageDesc(file_flow, 9);
+
+/**
+ * @generated from message pillion.v1.PairClocksResponse
+ */
+export type PairClocksResponse = Message<"pillion.v1.PairClocksResponse"> & {
+  /**
+   * By names; each pair once in either direction. Pairs with a common clock are left out.
+   *
+   * @generated from field: repeated pillion.v1.PairClock clocks = 1;
+   */
+  clocks: PairClock[];
+};
+
+/**
+ * Describes the message pillion.v1.PairClocksResponse.
+ * Use `create(PairClocksResponseSchema)` to create a new message.
+ */
+export const PairClocksResponseSchema: GenMessage<PairClocksResponse> = /*@__PURE__*/
+  messageDesc(file_flow, 10);
+
+/**
+ * PairClock is an estimate of the clock offset between two hosts, a row of the stream clock_pairs.
+ *
+ * @generated from message pillion.v1.PairClock
+ */
+export type PairClock = Message<"pillion.v1.PairClock"> & {
+  /**
+   * Agent that marked the packets.
+   *
+   * @generated from field: string source = 1;
+   */
+  source: string;
+
+  /**
+   * Agent that read the marks.
+   *
+   * @generated from field: string destination = 2;
+   */
+  destination: string;
+
+  /**
+   * First delay since either clock was last set, by the destination's clock.
+   *
+   * @generated from field: google.protobuf.Timestamp segment = 3;
+   */
+  segment?: Timestamp | undefined;
+
+  /**
+   * Earliest delay on which the estimate rests.
+   *
+   * @generated from field: google.protobuf.Timestamp since = 4;
+   */
+  since?: Timestamp | undefined;
+
+  /**
+   * Latest delay on which it rests.
+   *
+   * @generated from field: google.protobuf.Timestamp until = 5;
+   */
+  until?: Timestamp | undefined;
+
+  /**
+   * Clock of the destination minus that of the source at until, ns; with one direction only, its drift since segment.
+   *
+   * @generated from field: double offset_ns = 6;
+   */
+  offsetNs: number;
+
+  /**
+   * Bound on the error of the offset from since to until, ns; NaN: only one direction was measured.
+   *
+   * @generated from field: double offset_bound_ns = 7;
+   */
+  offsetBoundNs: number;
+
+  /**
+   * Rate at which the offset grows, ns per second.
+   *
+   * @generated from field: double skew_ppb = 8;
+   */
+  skewPpb: number;
+
+  /**
+   * Bound on the error of the rate.
+   *
+   * @generated from field: double skew_bound_ppb = 9;
+   */
+  skewBoundPpb: number;
+
+  /**
+   * Drift within half an interval of the rows, ns.
+   *
+   * @generated from field: double drift_ns = 10;
+   */
+  driftNs: number;
+
+  /**
+   * Minimum delays on which the estimate rests, of both directions.
+   *
+   * @generated from field: uint32 points = 11;
+   */
+  points: number;
+};
+
+/**
+ * Describes the message pillion.v1.PairClock.
+ * Use `create(PairClockSchema)` to create a new message.
+ */
+export const PairClockSchema: GenMessage<PairClock> = /*@__PURE__*/
+  messageDesc(file_flow, 11);
 
 /**
  * @generated from message pillion.v1.WatchPairsRequest
@@ -462,7 +694,7 @@ export type WatchPairsRequest = Message<"pillion.v1.WatchPairsRequest"> & {
  * Use `create(WatchPairsRequestSchema)` to create a new message.
  */
 export const WatchPairsRequestSchema: GenMessage<WatchPairsRequest> = /*@__PURE__*/
-  messageDesc(file_flow, 8);
+  messageDesc(file_flow, 12);
 
 /**
  * WatchPairsResponse has one element in each list for each pair that has figures in that second.
@@ -553,7 +785,7 @@ export type WatchPairsResponse = Message<"pillion.v1.WatchPairsResponse"> & {
  * Use `create(WatchPairsResponseSchema)` to create a new message.
  */
 export const WatchPairsResponseSchema: GenMessage<WatchPairsResponse> = /*@__PURE__*/
-  messageDesc(file_flow, 9);
+  messageDesc(file_flow, 13);
 
 /**
  * Flow has the figures of one flow, or of several aggregated ones.
@@ -616,7 +848,7 @@ export type Flow = Message<"pillion.v1.Flow"> & {
  * Use `create(FlowSchema)` to create a new message.
  */
 export const FlowSchema: GenMessage<Flow> = /*@__PURE__*/
-  messageDesc(file_flow, 10);
+  messageDesc(file_flow, 14);
 
 /**
  * @generated from message pillion.v1.ListFlowsRequest
@@ -685,7 +917,7 @@ export type ListFlowsRequest = Message<"pillion.v1.ListFlowsRequest"> & {
  * Use `create(ListFlowsRequestSchema)` to create a new message.
  */
 export const ListFlowsRequestSchema: GenMessage<ListFlowsRequest> = /*@__PURE__*/
-  messageDesc(file_flow, 11);
+  messageDesc(file_flow, 15);
 
 /**
  * @generated from message pillion.v1.ListFlowsResponse
@@ -718,7 +950,7 @@ export type ListFlowsResponse = Message<"pillion.v1.ListFlowsResponse"> & {
  * Use `create(ListFlowsResponseSchema)` to create a new message.
  */
 export const ListFlowsResponseSchema: GenMessage<ListFlowsResponse> = /*@__PURE__*/
-  messageDesc(file_flow, 12);
+  messageDesc(file_flow, 16);
 
 /**
  * FlowService aggregates the measured traffic between hosts. Quantiles come from
@@ -756,6 +988,16 @@ export const FlowService: GenService<{
     methodKind: "server_streaming";
     input: typeof WatchPairsRequestSchema;
     output: typeof WatchPairsResponseSchema;
+  },
+  /**
+   * PairClocks returns the latest estimates of the clock offset between hosts. Role: viewer.
+   *
+   * @generated from rpc pillion.v1.FlowService.PairClocks
+   */
+  pairClocks: {
+    methodKind: "unary";
+    input: typeof PairClocksRequestSchema;
+    output: typeof PairClocksResponseSchema;
   },
   /**
    * ListFlows aggregates a time range by flow. Role: viewer.

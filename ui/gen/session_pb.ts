@@ -16,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file session.proto.
  */
 export const file_session: GenFile = /*@__PURE__*/
-  fileDesc("Cg1zZXNzaW9uLnByb3RvEgpwaWxsaW9uLnYxItYGCgtTZXNzaW9uU3BlYxIMCgRuYW1lGAEgASgJEg8KB3NvdXJjZXMYAiADKAkSFAoMZGVzdGluYXRpb25zGAMgAygJEgwKBGJvdGgYBCABKAgSDwoHbW9kdWxlcxgFIAMoCRIQCghlbmNvZGluZxgGIAEoCRIOCgZmYW1pbHkYByABKAkSDwoHZmlsdGVycxgIIAMoCRImCghzYW1wbGluZxgJIAEoCzIULnBpbGxpb24udjEuU2FtcGxpbmcSPgoMc2FtcGxpbmdfZm9yGAogAygLMigucGlsbGlvbi52MS5TZXNzaW9uU3BlYy5TYW1wbGluZ0ZvckVudHJ5EisKCGludGVydmFsGAsgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEhMKC2dyYW51bGFyaXR5GAwgASgJEg8KB3JlY29yZHMYDSABKAgSMwoGZGV2aWNlGA8gAygLMiMucGlsbGlvbi52MS5TZXNzaW9uU3BlYy5EZXZpY2VFbnRyeRIoCgVsZWFzZRgQIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIoCgV0cmFjZRgRIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIpCgVzdGFydBgSIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKwoIZHVyYXRpb24YEyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SDAoEY3JvbhgUIAEoCRIRCgl0aW1lX3pvbmUYFSABKAkSDwoHcm91dGVycxgWIAMoCRIoCgZwb2ludHMYFyADKAsyGC5waWxsaW9uLnYxLlBvaW50UmVxdWVzdBITCgtzdGFtcF9ldmVyeRgYIAEoDRIUCgxzcGFyc2VfbWFya3MYGSABKAgSFgoOYXV0aGVudGljYXRpb24YGiABKAkaSAoQU2FtcGxpbmdGb3JFbnRyeRILCgNrZXkYASABKAkSIwoFdmFsdWUYAiABKAsyFC5waWxsaW9uLnYxLlNhbXBsaW5nOgI4ARotCgtEZXZpY2VFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBSgQIDhAPUgZmaWVsZHMilAEKDFBvaW50UmVxdWVzdBIMCgRuYW1lGAEgASgJEg4KBmFnZW50cxgCIAMoCRI2CgdvcHRpb25zGAMgAygLMiUucGlsbGlvbi52MS5Qb2ludFJlcXVlc3QuT3B0aW9uc0VudHJ5Gi4KDE9wdGlvbnNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIr0BCgVQb2ludBIMCgRuYW1lGAEgASgJEgsKA2RvYxgCIAEoCRIMCgRjb3N0GAMgASgJEhEKCXBsYWNlbWVudBgEIAEoCRIoCgdvcHRpb25zGAUgAygLMhcucGlsbGlvbi52MS5Qb2ludE9wdGlvbhIkCgV2aWV3cxgGIAMoCzIVLnBpbGxpb24udjEuUG9pbnRWaWV3EigKB3N0cmVhbXMYByADKAsyFy5waWxsaW9uLnYxLlBvaW50U3RyZWFtIocBCgtQb2ludE9wdGlvbhIMCgRuYW1lGAEgASgJEgwKBHR5cGUYAiABKAkSDwoHZGVmYXVsdBgDIAEoCRILCgNkb2MYBCABKAkSCwoDbWluGAUgASgJEgsKA21heBgGIAEoCRIPCgdjaG9pY2VzGAcgAygJEhMKC2Nob2ljZV9kb2NzGAggAygJImsKCVBvaW50VmlldxINCgV0aXRsZRgBIAEoCRIMCgRraW5kGAIgASgJEg4KBnN0cmVhbRgDIAEoCRIPCgdjb2x1bW5zGAQgAygJEhAKCGdyb3VwX2J5GAUgAygJEg4KBndlaWdodBgGIAEoCSJNCgtQb2ludFN0cmVhbRIMCgRuYW1lGAEgASgJEgsKA2RvYxgCIAEoCRIjCgdjb2x1bW5zGAMgAygLMhIucGlsbGlvbi52MS5Db2x1bW4iVQoIU2FtcGxpbmcSDQoFZXZlcnkYASABKA0SDgoGcmFuZG9tGAIgASgNEioKB21pbl9nYXAYAyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24i6wIKB1Nlc3Npb24SJQoEc3BlYxgBIAEoCzIXLnBpbGxpb24udjEuU2Vzc2lvblNwZWMSDQoFc3RhdGUYAiABKAkSDgoGcmVhc29uGAMgASgJEisKB2NyZWF0ZWQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhIKCmNyZWF0ZWRfYnkYBSABKAkSLgoKbmV4dF9zdGFydBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKwoHc3RhcnRlZBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKAoEZW5kcxgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASHwoFcGFpcnMYCSADKAsyEC5waWxsaW9uLnYxLlBhaXISHwoFdGFza3MYCiADKAsyEC5waWxsaW9uLnYxLlRhc2sSEAoIcmV2aXNpb24YCyABKAQiKwoEUGFpchIOCgZzb3VyY2UYASABKAkSEwoLZGVzdGluYXRpb24YAiABKAkiKQoHUHJvYmxlbRINCgVmaWVsZBgBIAEoCRIPCgdtZXNzYWdlGAIgASgJIjoKBFN0ZXASDQoFYWdlbnQYASABKAkSDgoGYWN0aW9uGAIgASgJEhMKC2Rlc2NyaXB0aW9uGAMgASgJIokBCgNSdW4SDwoHc2Vzc2lvbhgBIAEoCRIpCgVzdGFydBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASJwoDZW5kGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBINCgVzdGF0ZRgEIAEoCRIOCgZyZWFzb24YBSABKAkiOwoSUGxhblNlc3Npb25SZXF1ZXN0EiUKBHNwZWMYASABKAsyFy5waWxsaW9uLnYxLlNlc3Npb25TcGVjIvIBChNQbGFuU2Vzc2lvblJlc3BvbnNlEiUKBHNwZWMYASABKAsyFy5waWxsaW9uLnYxLlNlc3Npb25TcGVjEiUKCHByb2JsZW1zGAIgAygLMhMucGlsbGlvbi52MS5Qcm9ibGVtEhAKCHdhcm5pbmdzGAMgAygJEh8KBXBhaXJzGAQgAygLMhAucGlsbGlvbi52MS5QYWlyEh8KBXN0ZXBzGAUgAygLMhAucGlsbGlvbi52MS5TdGVwEioKBnN0YXJ0cxgGIAMoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDQoFY29zdHMYByADKAkiPQoUQ3JlYXRlU2Vzc2lvblJlcXVlc3QSJQoEc3BlYxgBIAEoCzIXLnBpbGxpb24udjEuU2Vzc2lvblNwZWMiTwoVQ3JlYXRlU2Vzc2lvblJlc3BvbnNlEiQKB3Nlc3Npb24YASABKAsyEy5waWxsaW9uLnYxLlNlc3Npb24SEAoId2FybmluZ3MYAiADKAkiFQoTTGlzdFNlc3Npb25zUmVxdWVzdCI9ChRMaXN0U2Vzc2lvbnNSZXNwb25zZRIlCghzZXNzaW9ucxgBIAMoCzITLnBpbGxpb24udjEuU2Vzc2lvbiIhChFHZXRTZXNzaW9uUmVxdWVzdBIMCgRuYW1lGAEgASgJIlkKEkdldFNlc3Npb25SZXNwb25zZRIkCgdzZXNzaW9uGAEgASgLMhMucGlsbGlvbi52MS5TZXNzaW9uEh0KBHJ1bnMYAiADKAsyDy5waWxsaW9uLnYxLlJ1biI9ChRDaGFuZ2VTZXNzaW9uUmVxdWVzdBIlCgRzcGVjGAEgASgLMhcucGlsbGlvbi52MS5TZXNzaW9uU3BlYyJPChVDaGFuZ2VTZXNzaW9uUmVzcG9uc2USJAoHc2Vzc2lvbhgBIAEoCzITLnBpbGxpb24udjEuU2Vzc2lvbhIQCgh3YXJuaW5ncxgCIAMoCSIjChNQYXVzZVNlc3Npb25SZXF1ZXN0EgwKBG5hbWUYASABKAkiPAoUUGF1c2VTZXNzaW9uUmVzcG9uc2USJAoHc2Vzc2lvbhgBIAEoCzITLnBpbGxpb24udjEuU2Vzc2lvbiIkChRSZXN1bWVTZXNzaW9uUmVxdWVzdBIMCgRuYW1lGAEgASgJIj0KFVJlc3VtZVNlc3Npb25SZXNwb25zZRIkCgdzZXNzaW9uGAEgASgLMhMucGlsbGlvbi52MS5TZXNzaW9uIiIKElN0b3BTZXNzaW9uUmVxdWVzdBIMCgRuYW1lGAEgASgJIjsKE1N0b3BTZXNzaW9uUmVzcG9uc2USJAoHc2Vzc2lvbhgBIAEoCzITLnBpbGxpb24udjEuU2Vzc2lvbiIkChREZWxldGVTZXNzaW9uUmVxdWVzdBIMCgRuYW1lGAEgASgJIhcKFURlbGV0ZVNlc3Npb25SZXNwb25zZSJ0Cg9MaXN0UnVuc1JlcXVlc3QSKAoEZnJvbRgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASJgoCdG8YAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg8KB3Nlc3Npb24YAyABKAkiMQoQTGlzdFJ1bnNSZXNwb25zZRIdCgRydW5zGAEgAygLMg8ucGlsbGlvbi52MS5SdW4iEwoRTGlzdFBvaW50c1JlcXVlc3QiYgoSTGlzdFBvaW50c1Jlc3BvbnNlEiEKBnBvaW50cxgBIAMoCzIRLnBpbGxpb24udjEuUG9pbnQSKQoIc2V0dGluZ3MYAiADKAsyFy5waWxsaW9uLnYxLlBvaW50T3B0aW9uMqgHCg5TZXNzaW9uU2VydmljZRJTCgtQbGFuU2Vzc2lvbhIeLnBpbGxpb24udjEuUGxhblNlc3Npb25SZXF1ZXN0Gh8ucGlsbGlvbi52MS5QbGFuU2Vzc2lvblJlc3BvbnNlIgOQAgESVAoNQ3JlYXRlU2Vzc2lvbhIgLnBpbGxpb24udjEuQ3JlYXRlU2Vzc2lvblJlcXVlc3QaIS5waWxsaW9uLnYxLkNyZWF0ZVNlc3Npb25SZXNwb25zZRJWCgxMaXN0U2Vzc2lvbnMSHy5waWxsaW9uLnYxLkxpc3RTZXNzaW9uc1JlcXVlc3QaIC5waWxsaW9uLnYxLkxpc3RTZXNzaW9uc1Jlc3BvbnNlIgOQAgESUAoKR2V0U2Vzc2lvbhIdLnBpbGxpb24udjEuR2V0U2Vzc2lvblJlcXVlc3QaHi5waWxsaW9uLnYxLkdldFNlc3Npb25SZXNwb25zZSIDkAIBElQKDUNoYW5nZVNlc3Npb24SIC5waWxsaW9uLnYxLkNoYW5nZVNlc3Npb25SZXF1ZXN0GiEucGlsbGlvbi52MS5DaGFuZ2VTZXNzaW9uUmVzcG9uc2USUQoMUGF1c2VTZXNzaW9uEh8ucGlsbGlvbi52MS5QYXVzZVNlc3Npb25SZXF1ZXN0GiAucGlsbGlvbi52MS5QYXVzZVNlc3Npb25SZXNwb25zZRJUCg1SZXN1bWVTZXNzaW9uEiAucGlsbGlvbi52MS5SZXN1bWVTZXNzaW9uUmVxdWVzdBohLnBpbGxpb24udjEuUmVzdW1lU2Vzc2lvblJlc3BvbnNlEk4KC1N0b3BTZXNzaW9uEh4ucGlsbGlvbi52MS5TdG9wU2Vzc2lvblJlcXVlc3QaHy5waWxsaW9uLnYxLlN0b3BTZXNzaW9uUmVzcG9uc2USVAoNRGVsZXRlU2Vzc2lvbhIgLnBpbGxpb24udjEuRGVsZXRlU2Vzc2lvblJlcXVlc3QaIS5waWxsaW9uLnYxLkRlbGV0ZVNlc3Npb25SZXNwb25zZRJQCgpMaXN0UG9pbnRzEh0ucGlsbGlvbi52MS5MaXN0UG9pbnRzUmVxdWVzdBoeLnBpbGxpb24udjEuTGlzdFBvaW50c1Jlc3BvbnNlIgOQAgESSgoITGlzdFJ1bnMSGy5waWxsaW9uLnYxLkxpc3RSdW5zUmVxdWVzdBocLnBpbGxpb24udjEuTGlzdFJ1bnNSZXNwb25zZSIDkAIBQiVaI3BpbGxpb24uZGV2L2FwaS9waWxsaW9udjE7cGlsbGlvbnYxYgZwcm90bzM", [file_agent, file_data, file_google_protobuf_duration, file_google_protobuf_timestamp]);
+  fileDesc("Cg1zZXNzaW9uLnByb3RvEgpwaWxsaW9uLnYxIvsICgtTZXNzaW9uU3BlYxIMCgRuYW1lGAEgASgJEg8KB3NvdXJjZXMYAiADKAkSFAoMZGVzdGluYXRpb25zGAMgAygJEgwKBGJvdGgYBCABKAgSDwoHbW9kdWxlcxgFIAMoCRIQCghlbmNvZGluZxgGIAEoCRIOCgZmYW1pbHkYByABKAkSDwoHZmlsdGVycxgIIAMoCRImCghzYW1wbGluZxgJIAEoCzIULnBpbGxpb24udjEuU2FtcGxpbmcSPgoMc2FtcGxpbmdfZm9yGAogAygLMigucGlsbGlvbi52MS5TZXNzaW9uU3BlYy5TYW1wbGluZ0ZvckVudHJ5EisKCGludGVydmFsGAsgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEhMKC2dyYW51bGFyaXR5GAwgASgJEg8KB3JlY29yZHMYDSABKAgSMwoGZGV2aWNlGA8gAygLMiMucGlsbGlvbi52MS5TZXNzaW9uU3BlYy5EZXZpY2VFbnRyeRIoCgVsZWFzZRgQIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIoCgV0cmFjZRgRIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIpCgVzdGFydBgSIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKwoIZHVyYXRpb24YEyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SDAoEY3JvbhgUIAEoCRIRCgl0aW1lX3pvbmUYFSABKAkSDwoHcm91dGVycxgWIAMoCRIoCgZwb2ludHMYFyADKAsyGC5waWxsaW9uLnYxLlBvaW50UmVxdWVzdBITCgtzdGFtcF9ldmVyeRgYIAEoDRIUCgxzcGFyc2VfbWFya3MYGSABKAgSFgoOYXV0aGVudGljYXRpb24YGiABKAkSNQoHdHJhbnNpdBgbIAMoCzIkLnBpbGxpb24udjEuU2Vzc2lvblNwZWMuVHJhbnNpdEVudHJ5EgwKBGhvcHMYHCABKAkSKwoIaG9wc19nYXAYHSABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SDAoEZmxvdxgeIAEoCRINCgVmbG93cxgfIAEoDRInCgRpZGxlGCAgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEigKBWJsb2NrGCEgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEhEKCXdheXBvaW50cxgiIAMoCRpIChBTYW1wbGluZ0ZvckVudHJ5EgsKA2tleRgBIAEoCRIjCgV2YWx1ZRgCIAEoCzIULnBpbGxpb24udjEuU2FtcGxpbmc6AjgBGi0KC0RldmljZUVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEaLgoMVHJhbnNpdEVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAFKBAgOEA9SBmZpZWxkcyKUAQoMUG9pbnRSZXF1ZXN0EgwKBG5hbWUYASABKAkSDgoGYWdlbnRzGAIgAygJEjYKB29wdGlvbnMYAyADKAsyJS5waWxsaW9uLnYxLlBvaW50UmVxdWVzdC5PcHRpb25zRW50cnkaLgoMT3B0aW9uc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEivQEKBVBvaW50EgwKBG5hbWUYASABKAkSCwoDZG9jGAIgASgJEgwKBGNvc3QYAyABKAkSEQoJcGxhY2VtZW50GAQgASgJEigKB29wdGlvbnMYBSADKAsyFy5waWxsaW9uLnYxLlBvaW50T3B0aW9uEiQKBXZpZXdzGAYgAygLMhUucGlsbGlvbi52MS5Qb2ludFZpZXcSKAoHc3RyZWFtcxgHIAMoCzIXLnBpbGxpb24udjEuUG9pbnRTdHJlYW0isQIKC1BvaW50T3B0aW9uEgwKBG5hbWUYASABKAkSDAoEdHlwZRgCIAEoCRIPCgdkZWZhdWx0GAMgASgJEgsKA2RvYxgEIAEoCRILCgNtaW4YBSABKAkSCwoDbWF4GAYgASgJEg8KB2Nob2ljZXMYByADKAkSEwoLY2hvaWNlX2RvY3MYCCADKAkSDQoFZ3JvdXAYCSABKAkSDQoFbGFiZWwYCiABKAkSDQoFdGl0bGUYCyABKAkSDAoEaGVscBgMIAEoCRIxCgV3b3JkcxgNIAMoCzIiLnBpbGxpb24udjEuUG9pbnRPcHRpb24uV29yZHNFbnRyeRIMCgRvbmx5GA4gASgJGiwKCldvcmRzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASJrCglQb2ludFZpZXcSDQoFdGl0bGUYASABKAkSDAoEa2luZBgCIAEoCRIOCgZzdHJlYW0YAyABKAkSDwoHY29sdW1ucxgEIAMoCRIQCghncm91cF9ieRgFIAMoCRIOCgZ3ZWlnaHQYBiABKAkiTQoLUG9pbnRTdHJlYW0SDAoEbmFtZRgBIAEoCRILCgNkb2MYAiABKAkSIwoHY29sdW1ucxgDIAMoCzISLnBpbGxpb24udjEuQ29sdW1uInYKCFNhbXBsaW5nEg0KBWV2ZXJ5GAEgASgNEg4KBnJhbmRvbRgCIAEoDRIqCgdtaW5fZ2FwGAMgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEgwKBGhhc2gYBCABKA0SEQoJaGFzaF9zZWVkGAUgASgJIusCCgdTZXNzaW9uEiUKBHNwZWMYASABKAsyFy5waWxsaW9uLnYxLlNlc3Npb25TcGVjEg0KBXN0YXRlGAIgASgJEg4KBnJlYXNvbhgDIAEoCRIrCgdjcmVhdGVkGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgpjcmVhdGVkX2J5GAUgASgJEi4KCm5leHRfc3RhcnQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEisKB3N0YXJ0ZWQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEigKBGVuZHMYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEh8KBXBhaXJzGAkgAygLMhAucGlsbGlvbi52MS5QYWlyEh8KBXRhc2tzGAogAygLMhAucGlsbGlvbi52MS5UYXNrEhAKCHJldmlzaW9uGAsgASgEIisKBFBhaXISDgoGc291cmNlGAEgASgJEhMKC2Rlc3RpbmF0aW9uGAIgASgJIikKB1Byb2JsZW0SDQoFZmllbGQYASABKAkSDwoHbWVzc2FnZRgCIAEoCSI6CgRTdGVwEg0KBWFnZW50GAEgASgJEg4KBmFjdGlvbhgCIAEoCRITCgtkZXNjcmlwdGlvbhgDIAEoCSKJAQoDUnVuEg8KB3Nlc3Npb24YASABKAkSKQoFc3RhcnQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEicKA2VuZBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDQoFc3RhdGUYBCABKAkSDgoGcmVhc29uGAUgASgJIjsKElBsYW5TZXNzaW9uUmVxdWVzdBIlCgRzcGVjGAEgASgLMhcucGlsbGlvbi52MS5TZXNzaW9uU3BlYyLyAQoTUGxhblNlc3Npb25SZXNwb25zZRIlCgRzcGVjGAEgASgLMhcucGlsbGlvbi52MS5TZXNzaW9uU3BlYxIlCghwcm9ibGVtcxgCIAMoCzITLnBpbGxpb24udjEuUHJvYmxlbRIQCgh3YXJuaW5ncxgDIAMoCRIfCgVwYWlycxgEIAMoCzIQLnBpbGxpb24udjEuUGFpchIfCgVzdGVwcxgFIAMoCzIQLnBpbGxpb24udjEuU3RlcBIqCgZzdGFydHMYBiADKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg0KBWNvc3RzGAcgAygJIj0KFENyZWF0ZVNlc3Npb25SZXF1ZXN0EiUKBHNwZWMYASABKAsyFy5waWxsaW9uLnYxLlNlc3Npb25TcGVjIk8KFUNyZWF0ZVNlc3Npb25SZXNwb25zZRIkCgdzZXNzaW9uGAEgASgLMhMucGlsbGlvbi52MS5TZXNzaW9uEhAKCHdhcm5pbmdzGAIgAygJIhUKE0xpc3RTZXNzaW9uc1JlcXVlc3QiPQoUTGlzdFNlc3Npb25zUmVzcG9uc2USJQoIc2Vzc2lvbnMYASADKAsyEy5waWxsaW9uLnYxLlNlc3Npb24iIQoRR2V0U2Vzc2lvblJlcXVlc3QSDAoEbmFtZRgBIAEoCSJZChJHZXRTZXNzaW9uUmVzcG9uc2USJAoHc2Vzc2lvbhgBIAEoCzITLnBpbGxpb24udjEuU2Vzc2lvbhIdCgRydW5zGAIgAygLMg8ucGlsbGlvbi52MS5SdW4iPQoUQ2hhbmdlU2Vzc2lvblJlcXVlc3QSJQoEc3BlYxgBIAEoCzIXLnBpbGxpb24udjEuU2Vzc2lvblNwZWMiTwoVQ2hhbmdlU2Vzc2lvblJlc3BvbnNlEiQKB3Nlc3Npb24YASABKAsyEy5waWxsaW9uLnYxLlNlc3Npb24SEAoId2FybmluZ3MYAiADKAkiIwoTUGF1c2VTZXNzaW9uUmVxdWVzdBIMCgRuYW1lGAEgASgJIjwKFFBhdXNlU2Vzc2lvblJlc3BvbnNlEiQKB3Nlc3Npb24YASABKAsyEy5waWxsaW9uLnYxLlNlc3Npb24iJAoUUmVzdW1lU2Vzc2lvblJlcXVlc3QSDAoEbmFtZRgBIAEoCSI9ChVSZXN1bWVTZXNzaW9uUmVzcG9uc2USJAoHc2Vzc2lvbhgBIAEoCzITLnBpbGxpb24udjEuU2Vzc2lvbiIiChJTdG9wU2Vzc2lvblJlcXVlc3QSDAoEbmFtZRgBIAEoCSI7ChNTdG9wU2Vzc2lvblJlc3BvbnNlEiQKB3Nlc3Npb24YASABKAsyEy5waWxsaW9uLnYxLlNlc3Npb24iJAoURGVsZXRlU2Vzc2lvblJlcXVlc3QSDAoEbmFtZRgBIAEoCSIXChVEZWxldGVTZXNzaW9uUmVzcG9uc2UidAoPTGlzdFJ1bnNSZXF1ZXN0EigKBGZyb20YASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiYKAnRvGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIPCgdzZXNzaW9uGAMgASgJIjEKEExpc3RSdW5zUmVzcG9uc2USHQoEcnVucxgBIAMoCzIPLnBpbGxpb24udjEuUnVuIhMKEUxpc3RQb2ludHNSZXF1ZXN0IoYBChJMaXN0UG9pbnRzUmVzcG9uc2USIQoGcG9pbnRzGAEgAygLMhEucGlsbGlvbi52MS5Qb2ludBIpCghzZXR0aW5ncxgCIAMoCzIXLnBpbGxpb24udjEuUG9pbnRPcHRpb24SIgoHbW9kdWxlcxgDIAMoCzIRLnBpbGxpb24udjEuUG9pbnQyqAcKDlNlc3Npb25TZXJ2aWNlElMKC1BsYW5TZXNzaW9uEh4ucGlsbGlvbi52MS5QbGFuU2Vzc2lvblJlcXVlc3QaHy5waWxsaW9uLnYxLlBsYW5TZXNzaW9uUmVzcG9uc2UiA5ACARJUCg1DcmVhdGVTZXNzaW9uEiAucGlsbGlvbi52MS5DcmVhdGVTZXNzaW9uUmVxdWVzdBohLnBpbGxpb24udjEuQ3JlYXRlU2Vzc2lvblJlc3BvbnNlElYKDExpc3RTZXNzaW9ucxIfLnBpbGxpb24udjEuTGlzdFNlc3Npb25zUmVxdWVzdBogLnBpbGxpb24udjEuTGlzdFNlc3Npb25zUmVzcG9uc2UiA5ACARJQCgpHZXRTZXNzaW9uEh0ucGlsbGlvbi52MS5HZXRTZXNzaW9uUmVxdWVzdBoeLnBpbGxpb24udjEuR2V0U2Vzc2lvblJlc3BvbnNlIgOQAgESVAoNQ2hhbmdlU2Vzc2lvbhIgLnBpbGxpb24udjEuQ2hhbmdlU2Vzc2lvblJlcXVlc3QaIS5waWxsaW9uLnYxLkNoYW5nZVNlc3Npb25SZXNwb25zZRJRCgxQYXVzZVNlc3Npb24SHy5waWxsaW9uLnYxLlBhdXNlU2Vzc2lvblJlcXVlc3QaIC5waWxsaW9uLnYxLlBhdXNlU2Vzc2lvblJlc3BvbnNlElQKDVJlc3VtZVNlc3Npb24SIC5waWxsaW9uLnYxLlJlc3VtZVNlc3Npb25SZXF1ZXN0GiEucGlsbGlvbi52MS5SZXN1bWVTZXNzaW9uUmVzcG9uc2USTgoLU3RvcFNlc3Npb24SHi5waWxsaW9uLnYxLlN0b3BTZXNzaW9uUmVxdWVzdBofLnBpbGxpb24udjEuU3RvcFNlc3Npb25SZXNwb25zZRJUCg1EZWxldGVTZXNzaW9uEiAucGlsbGlvbi52MS5EZWxldGVTZXNzaW9uUmVxdWVzdBohLnBpbGxpb24udjEuRGVsZXRlU2Vzc2lvblJlc3BvbnNlElAKCkxpc3RQb2ludHMSHS5waWxsaW9uLnYxLkxpc3RQb2ludHNSZXF1ZXN0Gh4ucGlsbGlvbi52MS5MaXN0UG9pbnRzUmVzcG9uc2UiA5ACARJKCghMaXN0UnVucxIbLnBpbGxpb24udjEuTGlzdFJ1bnNSZXF1ZXN0GhwucGlsbGlvbi52MS5MaXN0UnVuc1Jlc3BvbnNlIgOQAgFCJVojcGlsbGlvbi5kZXYvYXBpL3BpbGxpb252MTtwaWxsaW9udjFiBnByb3RvMw", [file_agent, file_data, file_google_protobuf_duration, file_google_protobuf_timestamp]);
 
 /**
  * SessionSpec is the specification of a session. Omitted fields have their defaults.
@@ -53,7 +53,7 @@ export type SessionSpec = Message<"pillion.v1.SessionSpec"> & {
   both: boolean;
 
   /**
-   * delay, loss; default both.
+   * Modules by name, delay or loss among them; default: these two. See ListPoints.
    *
    * @generated from field: repeated string modules = 5;
    */
@@ -201,6 +201,68 @@ export type SessionSpec = Message<"pillion.v1.SessionSpec"> & {
    * @generated from field: string authentication = 26;
    */
   authentication: string;
+
+  /**
+   * Prefixes of hosts behind an agent, by agent, several separated by commas: the agent marks packets that it forwards
+   * from these hosts, and reads and removes the marks of packets to them. Its own packets are not measured.
+   *
+   * @generated from field: map<string, string> transit = 27;
+   */
+  transit: { [key: string]: string };
+
+  /**
+   * How paths are measured hop by hop: traceroute (default), by round-trip times to each router; ioam, by one-way
+   * delays that routers write into IPv6 packets of the pairs, besides; off.
+   *
+   * @generated from field: string hops = 28;
+   */
+  hops: string;
+
+  /**
+   * With hops ioam, the minimum time between two packets of a source in which routers write; default 100 ms, from
+   * 10 ms to 1 min.
+   *
+   * @generated from field: google.protobuf.Duration hops_gap = 29;
+   */
+  hopsGap?: Duration | undefined;
+
+  /**
+   * Fields in which two flows differ, separated by commas: src and dst, and any of proto, sport and dport; default all.
+   * Packets that agree in them are counted as one flow.
+   *
+   * @generated from field: string flow = 30;
+   */
+  flow: string;
+
+  /**
+   * Size of the tables of flows, 1024 to 1048576; 0: 65536 at a source, 16384 at a destination.
+   *
+   * @generated from field: uint32 flows = 31;
+   */
+  flows: number;
+
+  /**
+   * How long a source keeps a flow without a packet, default 1 min, from 10 s to 1 h; a destination keeps it twice as long.
+   *
+   * @generated from field: google.protobuf.Duration idle = 32;
+   */
+  idle?: Duration | undefined;
+
+  /**
+   * With the encoding altmark, for how long packets have one colour: the blocks whose loss is measured. Default 1 s, from
+   * 100 ms to 1 min, in whole milliseconds.
+   *
+   * @generated from field: google.protobuf.Duration block = 33;
+   */
+  block?: Duration | undefined;
+
+  /**
+   * Agents on the paths, as in sources, that write the time of arrival into the marks of packets which they forward:
+   * destinations measure the delay up to the waypoint and from there on, in the stream segments.
+   *
+   * @generated from field: repeated string waypoints = 34;
+   */
+  waypoints: string[];
 };
 
 /**
@@ -246,7 +308,7 @@ export const PointRequestSchema: GenMessage<PointRequest> = /*@__PURE__*/
   messageDesc(file_session, 1);
 
 /**
- * Point is a measurement that a session can make besides marked packets.
+ * Point is a measurement that a session can make besides marked packets, or a module of marks.
  *
  * @generated from message pillion.v1.Point
  */
@@ -322,7 +384,7 @@ export type PointOption = Message<"pillion.v1.PointOption"> & {
   name: string;
 
   /**
-   * text, integer, duration, switch (true or false) or choice.
+   * text, integer, duration, switch (true or false), choice, or list (some of the choices, separated by commas).
    *
    * @generated from field: string type = 2;
    */
@@ -357,7 +419,7 @@ export type PointOption = Message<"pillion.v1.PointOption"> & {
   max: string;
 
   /**
-   * Values of a choice.
+   * Values of a choice, or those that a list has.
    *
    * @generated from field: repeated string choices = 7;
    */
@@ -369,6 +431,49 @@ export type PointOption = Message<"pillion.v1.PointOption"> & {
    * @generated from field: repeated string choice_docs = 8;
    */
   choiceDocs: string[];
+
+  /**
+   * Of a setting of sessions: what it is about (marks, flows, paths or control), if the description says all about it.
+   *
+   * @generated from field: string group = 9;
+   */
+  group: string;
+
+  /**
+   * Of such a setting: its name in lists of facts.
+   *
+   * @generated from field: string label = 10;
+   */
+  label: string;
+
+  /**
+   * Of such a setting: the label of its input.
+   *
+   * @generated from field: string title = 11;
+   */
+  title: string;
+
+  /**
+   * Of such a setting: what to consider, in sentences.
+   *
+   * @generated from field: string help = 12;
+   */
+  help: string;
+
+  /**
+   * Of such a setting: what a value means in lists of facts, by value; that of * is of all others, in which {} stands for
+   * the value, and that of the empty text of a setting without a value.
+   *
+   * @generated from field: map<string, string> words = 13;
+   */
+  words: { [key: string]: string };
+
+  /**
+   * Of such a setting: as NAME=VALUE, the value of another setting, or one in its list, without which it has no meaning; empty: it always has one.
+   *
+   * @generated from field: string only = 14;
+   */
+  only: string;
 };
 
 /**
@@ -476,7 +581,7 @@ export const PointStreamSchema: GenMessage<PointStream> = /*@__PURE__*/
  */
 export type Sampling = Message<"pillion.v1.Sampling"> & {
   /**
-   * One packet in N, by count.
+   * One packet in N of each flow, by count.
    *
    * @generated from field: uint32 every = 1;
    */
@@ -495,6 +600,20 @@ export type Sampling = Message<"pillion.v1.Sampling"> & {
    * @generated from field: google.protobuf.Duration min_gap = 3;
    */
   minGap?: Duration | undefined;
+
+  /**
+   * One packet in N, by a hash of addresses, ports and content: the same packets at every source.
+   *
+   * @generated from field: uint32 hash = 4;
+   */
+  hash: number;
+
+  /**
+   * Seed of the hash, any text.
+   *
+   * @generated from field: string hash_seed = 5;
+   */
+  hashSeed: string;
 };
 
 /**
@@ -1210,6 +1329,13 @@ export type ListPointsResponse = Message<"pillion.v1.ListPointsResponse"> & {
    * @generated from field: repeated pillion.v1.PointOption settings = 2;
    */
   settings: PointOption[];
+
+  /**
+   * Modules of marks, by name: what packets can be measured for. Their placement is empty.
+   *
+   * @generated from field: repeated pillion.v1.Point modules = 3;
+   */
+  modules: Point[];
 };
 
 /**

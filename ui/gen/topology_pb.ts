@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file topology.proto.
  */
 export const file_topology: GenFile = /*@__PURE__*/
-  fileDesc("Cg50b3BvbG9neS5wcm90bxIKcGlsbGlvbi52MSJCCgROb2RlEgoKAmlkGAEgASgJEgwKBGtpbmQYAiABKAkSDQoFYWdlbnQYAyABKAkSEQoJYWRkcmVzc2VzGAQgAygJImwKBEVkZ2USDAoEZnJvbRgBIAEoCRIKCgJ0bxgCIAEoCRIOCgZydHRfbnMYAyABKAMSKAoEc2VlbhgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIbWVhc3VyZWQYBSABKAgi5AEKBFBhdGgSDgoGc291cmNlGAEgASgJEhMKC2Rlc3RpbmF0aW9uGAIgASgJEg8KB2FkZHJlc3MYAyABKAkSEAoIcHJvdG9jb2wYBCABKAkSDQoFbm9kZXMYBSADKAkSDwoHcmVhY2hlZBgGIAEoCBIoCgR0aW1lGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIrCgdjaGFuZ2VkGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIdCgRob3BzGAkgAygLMg8ucGlsbGlvbi52MS5Ib3AiUgoDSG9wEgsKA3R0bBgBIAEoDRIPCgdhZGRyZXNzGAIgASgJEg4KBnJ0dF9ucxgDIAEoAxIMCgRzZW50GAQgASgNEg8KB2Fuc3dlcnMYBSABKA0iJQoSR2V0VG9wb2xvZ3lSZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkieAoTR2V0VG9wb2xvZ3lSZXNwb25zZRIfCgVub2RlcxgBIAMoCzIQLnBpbGxpb24udjEuTm9kZRIfCgVlZGdlcxgCIAMoCzIQLnBpbGxpb24udjEuRWRnZRIfCgVwYXRocxgDIAMoCzIQLnBpbGxpb24udjEuUGF0aCKJAQoUR2V0UGF0aENoYW5nZVJlcXVlc3QSDgoGc291cmNlGAEgASgJEhMKC2Rlc3RpbmF0aW9uGAIgASgJEg8KB2FkZHJlc3MYAyABKAkSEAoIcHJvdG9jb2wYBCABKAkSKQoFdW50aWwYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIn0KFUdldFBhdGhDaGFuZ2VSZXNwb25zZRIgCgZiZWZvcmUYASABKAsyEC5waWxsaW9uLnYxLlBhdGgSHwoFYWZ0ZXIYAiABKAsyEC5waWxsaW9uLnYxLlBhdGgSDwoHY3VycmVudBgDIAEoCBIQCghyZXZlcnRlZBgEIAEoCCK7AQoWR2V0Um91dGVyRGVsYXlzUmVxdWVzdBINCgVhZ2VudBgBIAEoCRIQCghzZXNzaW9ucxgCIAMoCRINCgVpbnB1dBgDIAEoCRIOCgZvdXRwdXQYBCABKAkSKAoEZnJvbRgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASJgoCdG8YBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg8KB3N0ZXBfbXMYByABKAMi7gEKF0dldFJvdXRlckRlbGF5c1Jlc3BvbnNlEg8KB3Nlc3Npb24YASABKAkSDwoHc3RlcF9tcxgCIAEoAxIPCgdzYW1wbGVkGAMgASgNEicKBnN0YWdlcxgEIAMoCzIXLnBpbGxpb24udjEuU3RhZ2VXaW5kb3cSJwoGcXVldWVzGAUgAygLMhcucGlsbGlvbi52MS5RdWV1ZVdpbmRvdxInCgZicmVha3MYBiADKAsyFy5waWxsaW9uLnYxLkNvZmZlZUJyZWFrEiUKBXNpemVzGAcgAygLMhYucGlsbGlvbi52MS5RdWV1ZVNpemVzIlcKC1N0YWdlV2luZG93Eg0KBXN0YWdlGAEgASgJEhAKCHN0YXJ0X21zGAIgASgDEicKBWRlbGF5GAMgASgLMhgucGlsbGlvbi52MS5EaXN0cmlidXRpb24iagoLUXVldWVXaW5kb3cSEQoJaW50ZXJmYWNlGAEgASgJEgwKBHNpZGUYAiABKAkSEAoIc3RhcnRfbXMYAyABKAMSEgoKbWVhbl9kZXB0aBgEIAEoARIUCgxrZXJuZWxfZGVwdGgYBSABKAEigAEKClF1ZXVlU2l6ZXMSEQoJaW50ZXJmYWNlGAEgASgJEgwKBHNpZGUYAiABKAkSJgoFc2l6ZXMYAyADKAsyFy5waWxsaW9uLnYxLlBhY2tldENvdW50EikKCGFycml2YWxzGAQgAygLMhcucGlsbGlvbi52MS5QYWNrZXRDb3VudCItCgtQYWNrZXRDb3VudBIPCgdwYWNrZXRzGAEgASgNEg0KBWNvdW50GAIgASgEInYKC0NvZmZlZUJyZWFrEigKBHRpbWUYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhEKCWxlbmd0aF9ucxgCIAEoAxINCgVjYXVzZRgDIAEoCRIMCgR0YXNrGAQgASgJEg0KBWRlcHRoGAUgASgEIlYKDFRyYWNlUmVxdWVzdBIOCgZzb3VyY2UYASABKAkSEwoLZGVzdGluYXRpb24YAiABKAkSDwoHYWRkcmVzcxgDIAEoCRIQCghwcm90b2NvbBgEIAEoCSIwCg1UcmFjZVJlc3BvbnNlEh8KBXBhdGhzGAEgAygLMhAucGlsbGlvbi52MS5QYXRoMuACCg9Ub3BvbG9neVNlcnZpY2USUwoLR2V0VG9wb2xvZ3kSHi5waWxsaW9uLnYxLkdldFRvcG9sb2d5UmVxdWVzdBofLnBpbGxpb24udjEuR2V0VG9wb2xvZ3lSZXNwb25zZSIDkAIBElkKDUdldFBhdGhDaGFuZ2USIC5waWxsaW9uLnYxLkdldFBhdGhDaGFuZ2VSZXF1ZXN0GiEucGlsbGlvbi52MS5HZXRQYXRoQ2hhbmdlUmVzcG9uc2UiA5ACARJfCg9HZXRSb3V0ZXJEZWxheXMSIi5waWxsaW9uLnYxLkdldFJvdXRlckRlbGF5c1JlcXVlc3QaIy5waWxsaW9uLnYxLkdldFJvdXRlckRlbGF5c1Jlc3BvbnNlIgOQAgESPAoFVHJhY2USGC5waWxsaW9uLnYxLlRyYWNlUmVxdWVzdBoZLnBpbGxpb24udjEuVHJhY2VSZXNwb25zZUIlWiNwaWxsaW9uLmRldi9hcGkvcGlsbGlvbnYxO3BpbGxpb252MWIGcHJvdG8z", [file_flow, file_google_protobuf_timestamp]);
+  fileDesc("Cg50b3BvbG9neS5wcm90bxIKcGlsbGlvbi52MSJQCgROb2RlEgoKAmlkGAEgASgJEgwKBGtpbmQYAiABKAkSDQoFYWdlbnQYAyABKAkSEQoJYWRkcmVzc2VzGAQgAygJEgwKBGlvYW0YBSABKAkiwwEKBEVkZ2USDAoEZnJvbRgBIAEoCRIKCgJ0bxgCIAEoCRIOCgZydHRfbnMYAyABKAMSKAoEc2VlbhgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIbWVhc3VyZWQYBSABKAgSIwoHb25lX3dheRgGIAEoCzISLnBpbGxpb24udjEuT25lV2F5EjAKDG9uZV93YXlfc2VlbhgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAirwEKBk9uZVdheRIPCgdwYWNrZXRzGAEgASgEEg4KBm1pbl9ucxgCIAEoAxIPCgdtZWFuX25zGAMgASgDEg4KBnA1MF9ucxgEIAEoAxIOCgZwOTlfbnMYBSABKAMSDgoGbWF4X25zGAYgASgDEhYKDnVuY2VydGFpbnR5X25zGAcgASgDEhYKDmNsb2NrX2Vycm9yX25zGAggASgDEhMKC2Nsb2NrX2tub3duGAkgASgIIlsKCEhvcFN0YWdlEg0KBXN0YWdlGAEgASgJEg8KB3BhY2tldHMYAiABKAQSDwoHbWVhbl9ucxgDIAEoAxIOCgZwNTBfbnMYBCABKAMSDgoGcDk5X25zGAUgASgDItcCCgRQYXRoEg4KBnNvdXJjZRgBIAEoCRITCgtkZXN0aW5hdGlvbhgCIAEoCRIPCgdhZGRyZXNzGAMgASgJEhAKCHByb3RvY29sGAQgASgJEg0KBW5vZGVzGAUgAygJEg8KB3JlYWNoZWQYBiABKAgSKAoEdGltZRgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKwoHY2hhbmdlZBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASHQoEaG9wcxgJIAMoCzIPLnBpbGxpb24udjEuSG9wEgwKBGtpbmQYCiABKAkSIwoHb25lX3dheRgLIAEoCzISLnBpbGxpb24udjEuT25lV2F5EhMKC2ludGVydmFsX25zGAwgASgDEhUKDW90aGVyX3BhY2tldHMYDSABKAQSEgoKb3ZlcmZsb3dlZBgOIAEoBCKWAgoDSG9wEgsKA3R0bBgBIAEoDRIPCgdhZGRyZXNzGAIgASgJEg4KBnJ0dF9ucxgDIAEoAxIMCgRzZW50GAQgASgNEg8KB2Fuc3dlcnMYBSABKA0SIwoHb25lX3dheRgGIAEoCzISLnBpbGxpb24udjEuT25lV2F5Eg8KB3NraXBwZWQYByABKA0SJAoGc3RhZ2VzGAggAygLMhQucGlsbGlvbi52MS5Ib3BTdGFnZRINCgVpbnB1dBgJIAEoCRIOCgZvdXRwdXQYCiABKAkSLwoLc3RhZ2VzX3RpbWUYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhYKDnN0YWdlc191bmtub3duGAwgASgIIiUKEkdldFRvcG9sb2d5UmVxdWVzdBIPCgdzZXNzaW9uGAEgASgJIngKE0dldFRvcG9sb2d5UmVzcG9uc2USHwoFbm9kZXMYASADKAsyEC5waWxsaW9uLnYxLk5vZGUSHwoFZWRnZXMYAiADKAsyEC5waWxsaW9uLnYxLkVkZ2USHwoFcGF0aHMYAyADKAsyEC5waWxsaW9uLnYxLlBhdGgiiQEKFEdldFBhdGhDaGFuZ2VSZXF1ZXN0Eg4KBnNvdXJjZRgBIAEoCRITCgtkZXN0aW5hdGlvbhgCIAEoCRIPCgdhZGRyZXNzGAMgASgJEhAKCHByb3RvY29sGAQgASgJEikKBXVudGlsGAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJ9ChVHZXRQYXRoQ2hhbmdlUmVzcG9uc2USIAoGYmVmb3JlGAEgASgLMhAucGlsbGlvbi52MS5QYXRoEh8KBWFmdGVyGAIgASgLMhAucGlsbGlvbi52MS5QYXRoEg8KB2N1cnJlbnQYAyABKAgSEAoIcmV2ZXJ0ZWQYBCABKAgiuwEKFkdldFJvdXRlckRlbGF5c1JlcXVlc3QSDQoFYWdlbnQYASABKAkSEAoIc2Vzc2lvbnMYAiADKAkSDQoFaW5wdXQYAyABKAkSDgoGb3V0cHV0GAQgASgJEigKBGZyb20YBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiYKAnRvGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIPCgdzdGVwX21zGAcgASgDIu4BChdHZXRSb3V0ZXJEZWxheXNSZXNwb25zZRIPCgdzZXNzaW9uGAEgASgJEg8KB3N0ZXBfbXMYAiABKAMSDwoHc2FtcGxlZBgDIAEoDRInCgZzdGFnZXMYBCADKAsyFy5waWxsaW9uLnYxLlN0YWdlV2luZG93EicKBnF1ZXVlcxgFIAMoCzIXLnBpbGxpb24udjEuUXVldWVXaW5kb3cSJwoGYnJlYWtzGAYgAygLMhcucGlsbGlvbi52MS5Db2ZmZWVCcmVhaxIlCgVzaXplcxgHIAMoCzIWLnBpbGxpb24udjEuUXVldWVTaXplcyJXCgtTdGFnZVdpbmRvdxINCgVzdGFnZRgBIAEoCRIQCghzdGFydF9tcxgCIAEoAxInCgVkZWxheRgDIAEoCzIYLnBpbGxpb24udjEuRGlzdHJpYnV0aW9uImoKC1F1ZXVlV2luZG93EhEKCWludGVyZmFjZRgBIAEoCRIMCgRzaWRlGAIgASgJEhAKCHN0YXJ0X21zGAMgASgDEhIKCm1lYW5fZGVwdGgYBCABKAESFAoMa2VybmVsX2RlcHRoGAUgASgBIoABCgpRdWV1ZVNpemVzEhEKCWludGVyZmFjZRgBIAEoCRIMCgRzaWRlGAIgASgJEiYKBXNpemVzGAMgAygLMhcucGlsbGlvbi52MS5QYWNrZXRDb3VudBIpCghhcnJpdmFscxgEIAMoCzIXLnBpbGxpb24udjEuUGFja2V0Q291bnQiLQoLUGFja2V0Q291bnQSDwoHcGFja2V0cxgBIAEoDRINCgVjb3VudBgCIAEoBCJ2CgtDb2ZmZWVCcmVhaxIoCgR0aW1lGAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIRCglsZW5ndGhfbnMYAiABKAMSDQoFY2F1c2UYAyABKAkSDAoEdGFzaxgEIAEoCRINCgVkZXB0aBgFIAEoBCJWCgxUcmFjZVJlcXVlc3QSDgoGc291cmNlGAEgASgJEhMKC2Rlc3RpbmF0aW9uGAIgASgJEg8KB2FkZHJlc3MYAyABKAkSEAoIcHJvdG9jb2wYBCABKAkiMAoNVHJhY2VSZXNwb25zZRIfCgVwYXRocxgBIAMoCzIQLnBpbGxpb24udjEuUGF0aDLgAgoPVG9wb2xvZ3lTZXJ2aWNlElMKC0dldFRvcG9sb2d5Eh4ucGlsbGlvbi52MS5HZXRUb3BvbG9neVJlcXVlc3QaHy5waWxsaW9uLnYxLkdldFRvcG9sb2d5UmVzcG9uc2UiA5ACARJZCg1HZXRQYXRoQ2hhbmdlEiAucGlsbGlvbi52MS5HZXRQYXRoQ2hhbmdlUmVxdWVzdBohLnBpbGxpb24udjEuR2V0UGF0aENoYW5nZVJlc3BvbnNlIgOQAgESXwoPR2V0Um91dGVyRGVsYXlzEiIucGlsbGlvbi52MS5HZXRSb3V0ZXJEZWxheXNSZXF1ZXN0GiMucGlsbGlvbi52MS5HZXRSb3V0ZXJEZWxheXNSZXNwb25zZSIDkAIBEjwKBVRyYWNlEhgucGlsbGlvbi52MS5UcmFjZVJlcXVlc3QaGS5waWxsaW9uLnYxLlRyYWNlUmVzcG9uc2VCJVojcGlsbGlvbi5kZXYvYXBpL3BpbGxpb252MTtwaWxsaW9udjFiBnByb3RvMw", [file_flow, file_google_protobuf_timestamp]);
 
 /**
  * Node is a host, a router, or a hop without a reply.
@@ -49,6 +49,13 @@ export type Node = Message<"pillion.v1.Node"> & {
    * @generated from field: repeated string addresses = 4;
    */
   addresses: string[];
+
+  /**
+   * Identifier as an IOAM node, such as 0x000101; empty: it is none, or no path has shown it.
+   *
+   * @generated from field: string ioam = 5;
+   */
+  ioam: string;
 };
 
 /**
@@ -98,6 +105,21 @@ export type Edge = Message<"pillion.v1.Edge"> & {
    * @generated from field: bool measured = 5;
    */
   measured: boolean;
+
+  /**
+   * One-way delay from one end to the other, measured in packets, of the path of kind ioam that
+   * showed it last; unset: none did.
+   *
+   * @generated from field: pillion.v1.OneWay one_way = 6;
+   */
+  oneWay?: OneWay | undefined;
+
+  /**
+   * When that was.
+   *
+   * @generated from field: google.protobuf.Timestamp one_way_seen = 7;
+   */
+  oneWaySeen?: Timestamp | undefined;
 };
 
 /**
@@ -106,6 +128,132 @@ export type Edge = Message<"pillion.v1.Edge"> & {
  */
 export const EdgeSchema: GenMessage<Edge> = /*@__PURE__*/
   messageDesc(file_topology, 1);
+
+/**
+ * OneWay is a one-way delay of packets.
+ *
+ * @generated from message pillion.v1.OneWay
+ */
+export type OneWay = Message<"pillion.v1.OneWay"> & {
+  /**
+   * Packets with a delay.
+   *
+   * @generated from field: uint64 packets = 1;
+   */
+  packets: bigint;
+
+  /**
+   * Minimum, ns; negative if the clocks disagree.
+   *
+   * @generated from field: int64 min_ns = 2;
+   */
+  minNs: bigint;
+
+  /**
+   * Mean, ns.
+   *
+   * @generated from field: int64 mean_ns = 3;
+   */
+  meanNs: bigint;
+
+  /**
+   * Median, ns.
+   *
+   * @generated from field: int64 p50_ns = 4;
+   */
+  p50Ns: bigint;
+
+  /**
+   * 99th percentile, ns.
+   *
+   * @generated from field: int64 p99_ns = 5;
+   */
+  p99Ns: bigint;
+
+  /**
+   * Maximum, ns.
+   *
+   * @generated from field: int64 max_ns = 6;
+   */
+  maxNs: bigint;
+
+  /**
+   * Bound of the error due to the resolution of time stamps, ns; it does not cover the clocks.
+   *
+   * @generated from field: int64 uncertainty_ns = 7;
+   */
+  uncertaintyNs: bigint;
+
+  /**
+   * Bound of the error of the clocks of both ends together, ns.
+   *
+   * @generated from field: int64 clock_error_ns = 8;
+   */
+  clockErrorNs: bigint;
+
+  /**
+   * Both clocks are known; otherwise clock_error_ns is meaningless.
+   *
+   * @generated from field: bool clock_known = 9;
+   */
+  clockKnown: boolean;
+};
+
+/**
+ * Describes the message pillion.v1.OneWay.
+ * Use `create(OneWaySchema)` to create a new message.
+ */
+export const OneWaySchema: GenMessage<OneWay> = /*@__PURE__*/
+  messageDesc(file_topology, 2);
+
+/**
+ * HopStage is the time of packets in a part of the way through a router.
+ *
+ * @generated from message pillion.v1.HopStage
+ */
+export type HopStage = Message<"pillion.v1.HopStage"> & {
+  /**
+   * input_queuing, processing or output_queuing; transit: the sum of these.
+   *
+   * @generated from field: string stage = 1;
+   */
+  stage: string;
+
+  /**
+   * Packets with a time in it.
+   *
+   * @generated from field: uint64 packets = 2;
+   */
+  packets: bigint;
+
+  /**
+   * Mean, ns.
+   *
+   * @generated from field: int64 mean_ns = 3;
+   */
+  meanNs: bigint;
+
+  /**
+   * Median, ns.
+   *
+   * @generated from field: int64 p50_ns = 4;
+   */
+  p50Ns: bigint;
+
+  /**
+   * 99th percentile, ns.
+   *
+   * @generated from field: int64 p99_ns = 5;
+   */
+  p99Ns: bigint;
+};
+
+/**
+ * Describes the message pillion.v1.HopStage.
+ * Use `create(HopStageSchema)` to create a new message.
+ */
+export const HopStageSchema: GenMessage<HopStage> = /*@__PURE__*/
+  messageDesc(file_topology, 3);
 
 /**
  * Path from one agent to another.
@@ -135,7 +283,7 @@ export type Path = Message<"pillion.v1.Path"> & {
   address: string;
 
   /**
-   * udp or icmp.
+   * udp or icmp; of kind ioam: ioam.
    *
    * @generated from field: string protocol = 4;
    */
@@ -175,6 +323,43 @@ export type Path = Message<"pillion.v1.Path"> & {
    * @generated from field: repeated pillion.v1.Hop hops = 9;
    */
   hops: Hop[];
+
+  /**
+   * How it was measured: traceroute, by probes of its own; ioam, by what routers write into
+   * packets. Only one of the two sets of figures of hops is present.
+   *
+   * @generated from field: string kind = 10;
+   */
+  kind: string;
+
+  /**
+   * Of kind ioam: one-way delay from end to end, of the same packets as the hops.
+   *
+   * @generated from field: pillion.v1.OneWay one_way = 11;
+   */
+  oneWay?: OneWay | undefined;
+
+  /**
+   * Of kind ioam: length of the interval before time in which the packets were received, ns.
+   *
+   * @generated from field: int64 interval_ns = 12;
+   */
+  intervalNs: bigint;
+
+  /**
+   * Of kind ioam: packets of that interval that took another path.
+   *
+   * @generated from field: uint64 other_packets = 13;
+   */
+  otherPackets: bigint;
+
+  /**
+   * Of kind ioam: packets whose trace had no room for a further router; the last hop begins at
+   * the last router that had.
+   *
+   * @generated from field: uint64 overflowed = 14;
+   */
+  overflowed: bigint;
 };
 
 /**
@@ -182,7 +367,7 @@ export type Path = Message<"pillion.v1.Path"> & {
  * Use `create(PathSchema)` to create a new message.
  */
 export const PathSchema: GenMessage<Path> = /*@__PURE__*/
-  messageDesc(file_topology, 2);
+  messageDesc(file_topology, 4);
 
 /**
  * Hop of a path.
@@ -224,6 +409,57 @@ export type Hop = Message<"pillion.v1.Hop"> & {
    * @generated from field: uint32 answers = 5;
    */
   answers: number;
+
+  /**
+   * Of kind ioam: one-way delay from the node before, or from the last one that wrote a time.
+   *
+   * @generated from field: pillion.v1.OneWay one_way = 6;
+   */
+  oneWay?: OneWay | undefined;
+
+  /**
+   * Of kind ioam: routers on this hop that wrote nothing, as far as known.
+   *
+   * @generated from field: uint32 skipped = 7;
+   */
+  skipped: number;
+
+  /**
+   * Times inside the router at the end of the hop, in the order of the way, if its agent profiles
+   * it: in the interval of the path, or in the last one if the path is of kind traceroute.
+   *
+   * @generated from field: repeated pillion.v1.HopStage stages = 8;
+   */
+  stages: HopStage[];
+
+  /**
+   * Interface by which the packets of stages came in.
+   *
+   * @generated from field: string input = 9;
+   */
+  input: string;
+
+  /**
+   * Interface by which they left.
+   *
+   * @generated from field: string output = 10;
+   */
+  output: string;
+
+  /**
+   * End of the interval of stages.
+   *
+   * @generated from field: google.protobuf.Timestamp stages_time = 11;
+   */
+  stagesTime?: Timestamp | undefined;
+
+  /**
+   * An agent profiles the router, but it is not known by which interfaces the path passes it, so
+   * there are no stages: no traceroute between the same addresses shows its neighbours.
+   *
+   * @generated from field: bool stages_unknown = 12;
+   */
+  stagesUnknown: boolean;
 };
 
 /**
@@ -231,7 +467,7 @@ export type Hop = Message<"pillion.v1.Hop"> & {
  * Use `create(HopSchema)` to create a new message.
  */
 export const HopSchema: GenMessage<Hop> = /*@__PURE__*/
-  messageDesc(file_topology, 3);
+  messageDesc(file_topology, 5);
 
 /**
  * @generated from message pillion.v1.GetTopologyRequest
@@ -250,7 +486,7 @@ export type GetTopologyRequest = Message<"pillion.v1.GetTopologyRequest"> & {
  * Use `create(GetTopologyRequestSchema)` to create a new message.
  */
 export const GetTopologyRequestSchema: GenMessage<GetTopologyRequest> = /*@__PURE__*/
-  messageDesc(file_topology, 4);
+  messageDesc(file_topology, 6);
 
 /**
  * @generated from message pillion.v1.GetTopologyResponse
@@ -283,7 +519,7 @@ export type GetTopologyResponse = Message<"pillion.v1.GetTopologyResponse"> & {
  * Use `create(GetTopologyResponseSchema)` to create a new message.
  */
 export const GetTopologyResponseSchema: GenMessage<GetTopologyResponse> = /*@__PURE__*/
-  messageDesc(file_topology, 5);
+  messageDesc(file_topology, 7);
 
 /**
  * @generated from message pillion.v1.GetPathChangeRequest
@@ -330,7 +566,7 @@ export type GetPathChangeRequest = Message<"pillion.v1.GetPathChangeRequest"> & 
  * Use `create(GetPathChangeRequestSchema)` to create a new message.
  */
 export const GetPathChangeRequestSchema: GenMessage<GetPathChangeRequest> = /*@__PURE__*/
-  messageDesc(file_topology, 6);
+  messageDesc(file_topology, 8);
 
 /**
  * @generated from message pillion.v1.GetPathChangeResponse
@@ -370,7 +606,7 @@ export type GetPathChangeResponse = Message<"pillion.v1.GetPathChangeResponse"> 
  * Use `create(GetPathChangeResponseSchema)` to create a new message.
  */
 export const GetPathChangeResponseSchema: GenMessage<GetPathChangeResponse> = /*@__PURE__*/
-  messageDesc(file_topology, 7);
+  messageDesc(file_topology, 9);
 
 /**
  * @generated from message pillion.v1.GetRouterDelaysRequest
@@ -431,7 +667,7 @@ export type GetRouterDelaysRequest = Message<"pillion.v1.GetRouterDelaysRequest"
  * Use `create(GetRouterDelaysRequestSchema)` to create a new message.
  */
 export const GetRouterDelaysRequestSchema: GenMessage<GetRouterDelaysRequest> = /*@__PURE__*/
-  messageDesc(file_topology, 8);
+  messageDesc(file_topology, 10);
 
 /**
  * @generated from message pillion.v1.GetRouterDelaysResponse
@@ -492,7 +728,7 @@ export type GetRouterDelaysResponse = Message<"pillion.v1.GetRouterDelaysRespons
  * Use `create(GetRouterDelaysResponseSchema)` to create a new message.
  */
 export const GetRouterDelaysResponseSchema: GenMessage<GetRouterDelaysResponse> = /*@__PURE__*/
-  messageDesc(file_topology, 9);
+  messageDesc(file_topology, 11);
 
 /**
  * StageWindow has the times of packets in a stage of a router in a window.
@@ -527,7 +763,7 @@ export type StageWindow = Message<"pillion.v1.StageWindow"> & {
  * Use `create(StageWindowSchema)` to create a new message.
  */
 export const StageWindowSchema: GenMessage<StageWindow> = /*@__PURE__*/
-  messageDesc(file_topology, 10);
+  messageDesc(file_topology, 12);
 
 /**
  * QueueWindow has the numbers of packets waiting at an interface in a window.
@@ -576,7 +812,7 @@ export type QueueWindow = Message<"pillion.v1.QueueWindow"> & {
  * Use `create(QueueWindowSchema)` to create a new message.
  */
 export const QueueWindowSchema: GenMessage<QueueWindow> = /*@__PURE__*/
-  messageDesc(file_topology, 11);
+  messageDesc(file_topology, 13);
 
 /**
  * QueueSizes has the distributions of a queue of a router.
@@ -618,7 +854,7 @@ export type QueueSizes = Message<"pillion.v1.QueueSizes"> & {
  * Use `create(QueueSizesSchema)` to create a new message.
  */
 export const QueueSizesSchema: GenMessage<QueueSizes> = /*@__PURE__*/
-  messageDesc(file_topology, 12);
+  messageDesc(file_topology, 14);
 
 /**
  * PacketCount is how often a number of packets occurred.
@@ -646,7 +882,7 @@ export type PacketCount = Message<"pillion.v1.PacketCount"> & {
  * Use `create(PacketCountSchema)` to create a new message.
  */
 export const PacketCountSchema: GenMessage<PacketCount> = /*@__PURE__*/
-  messageDesc(file_topology, 13);
+  messageDesc(file_topology, 15);
 
 /**
  * CoffeeBreak is a period in which packets wait and the router processes none.
@@ -695,7 +931,7 @@ export type CoffeeBreak = Message<"pillion.v1.CoffeeBreak"> & {
  * Use `create(CoffeeBreakSchema)` to create a new message.
  */
 export const CoffeeBreakSchema: GenMessage<CoffeeBreak> = /*@__PURE__*/
-  messageDesc(file_topology, 14);
+  messageDesc(file_topology, 16);
 
 /**
  * @generated from message pillion.v1.TraceRequest
@@ -735,7 +971,7 @@ export type TraceRequest = Message<"pillion.v1.TraceRequest"> & {
  * Use `create(TraceRequestSchema)` to create a new message.
  */
 export const TraceRequestSchema: GenMessage<TraceRequest> = /*@__PURE__*/
-  messageDesc(file_topology, 15);
+  messageDesc(file_topology, 17);
 
 /**
  * @generated from message pillion.v1.TraceResponse
@@ -754,7 +990,7 @@ export type TraceResponse = Message<"pillion.v1.TraceResponse"> & {
  * Use `create(TraceResponseSchema)` to create a new message.
  */
 export const TraceResponseSchema: GenMessage<TraceResponse> = /*@__PURE__*/
-  messageDesc(file_topology, 16);
+  messageDesc(file_topology, 18);
 
 /**
  * TopologyService provides the paths between agents and the routers on them.

@@ -1,7 +1,10 @@
 // The graph of a lab with three routers and an alternative path around one of them.
-import type { Browser } from "playwright-core";
+import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import { timestampNow } from "@bufbuild/protobuf/wkt";
+import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { launch, open } from "./browser.ts";
+import { GetTopologyResponseSchema, OneWaySchema } from "../gen/topology_pb.ts";
+import { atRest, barriers, launch, open, overhang, screenshot, updates } from "./browser.ts";
 import { until } from "./command.ts";
 import { raise, type Lab } from "./lab.ts";
 
@@ -78,6 +81,63 @@ test("a link leads to the pair that is highlighted", async () => {
   await expect.poll(() => again.page.getByRole("region", { name: "a to b", exact: true }).innerText(), { timeout: 60_000 }).toContain("10.77.1.2");
   again.clean();
   await again.close();
+});
+
+/** Adds a path that routers wrote into packets to the server's answers: a - 0x000101 - r2 - 0x000103 - b. */
+async function inPackets(page: Page): Promise<void> {
+  const delay = (us: number, rest = {}) => create(OneWaySchema, {
+    packets: 100n, minNs: BigInt(us * 990), meanNs: BigInt(us * 1000), p50Ns: BigInt(us * 1000), p99Ns: BigInt(us * 1150), uncertaintyNs: 1000n, ...rest,
+  });
+  const delays = [delay(1012), delay(3048, { clockErrorNs: 120_000n, clockKnown: true }), delay(2007), delay(1009, { clockErrorNs: 90_000n, clockKnown: true })];
+  const nodes = ["agent:a", "ioam:0x000101", "agent:r2", "ioam:0x000103", "agent:b"];
+  await page.route("**/pillion.v1.TopologyService/GetTopology", async (route) => {
+    const answer = fromBinary(GetTopologyResponseSchema, await (await route.fetch()).body());
+    const [time, oneWaySeen] = [timestampNow(), timestampNow()];
+    const added = create(GetTopologyResponseSchema, {
+      nodes: [{ id: "ioam:0x000101", kind: "router", ioam: "0x000101" }, { id: "agent:r2", kind: "agent", agent: "r2", ioam: "0x000102" }, { id: "ioam:0x000103", kind: "router", ioam: "0x000103" }],
+      edges: delays.map((oneWay, i) => ({ from: nodes[i] ?? "", to: nodes[i + 1] ?? "", oneWay, oneWaySeen, seen: time })),
+      paths: [{
+        source: "a", destination: "b", address: "fd77::4:2", protocol: "ioam", kind: "ioam", reached: true, time, changed: time, nodes, intervalNs: 1_000_000_000n,
+        oneWay: delay(7076, { uncertaintyNs: 1n, clockErrorNs: 60_000n, clockKnown: true }),
+        hops: delays.map((oneWay, i) => ({ ttl: i + 1, oneWay, ...(i === 1 && {
+          input: "r1", output: "r3", stagesTime: time, stages: [
+            { stage: "input_queuing", packets: 100n, meanNs: 1900n }, { stage: "processing", packets: 100n, meanNs: 3100n },
+            { stage: "output_queuing", packets: 100n, meanNs: 12_400n }, { stage: "transit", packets: 100n, meanNs: 17_400n },
+          ],
+        }) })),
+      }],
+    });
+    answer.nodes.push(...added.nodes.filter((n) => !answer.nodes.some((m) => m.id === n.id)));
+    answer.edges.push(...added.edges);
+    answer.paths.unshift(...added.paths);
+    await route.fulfill({ contentType: "application/proto", body: Buffer.from(toBinary(GetTopologyResponseSchema, answer)) });
+  });
+}
+
+test("hops measured in packets have one-way delays, and a traceroute has round trips", async () => {
+  const { page, clean, close } = await open(browser, lab, { role: "viewer", width: 1440, height: 1000 });
+  await inPackets(page);
+  await page.goto(`${lab.url}/#/topology?pair=a%3Eb`);
+  await page.reload();
+  const path = page.getByRole("region", { name: "a to b", exact: true });
+  await expect.poll(() => path.innerText(), { timeout: 60_000 }).toMatch(/One-way delay\s+99 %/);
+  const text = (await path.innerText()).replace(/\s+/g, " ");
+  expect(text).toContain("0x000101 1.01 ms ± 1.00 µs, clock unknown");
+  expect(text).toContain("r2 3.05 ms ± 1.00 µs, clocks ± 120 µs");
+  expect(text).toMatch(/Inside the router 17\.4 µs on average, r1 to r3 input queuing 1\.90 µs processing 3\.10 µs output queuing 12\.4 µs/);
+  expect(text).toMatch(/End to end 7\.08 ms ± 1 ns, clocks ± 60\.0 µs/);
+  expect(text).not.toMatch(/Round trip/);
+  for (const theme of ["light", "dark"] as const) {
+    await page.emulateMedia({ colorScheme: theme });
+    await atRest(page);
+    expect(await overhang(page)).toBeLessThanOrEqual(0);
+    expect(await barriers(page)).toEqual([]);
+    if (!updates) await screenshot(page, "hops", theme); // no picture for the documents: the path is made up
+  }
+  await path.getByLabel("Measured to").selectOption({ label: "10.77.4.2, traceroute, udp" });
+  await expect.poll(async () => (await path.innerText()).replace(/\s+/g, " "), { timeout: 60_000 }).toMatch(/Round trip Replies .*no delays of a hop/);
+  clean();
+  await close();
 });
 
 test("a path change is on the timeline", async () => {

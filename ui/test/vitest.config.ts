@@ -1,5 +1,5 @@
 // Tests in a real browser against a real server with agents in a lab. They need root
-// and what `make test-page` builds; one file runs after the other.
+// and what `make test-page` builds; two files run at once, each with a lab of its own.
 import { defineConfig } from "vitest/config";
 
 export default defineConfig({
@@ -9,7 +9,8 @@ export default defineConfig({
     include: ["*.test.ts"],
     environment: "node",
     pool: "forks",
-    fileParallelism: false,
+    fileParallelism: true,
+    maxWorkers: 2,
     testTimeout: 180_000,
     hookTimeout: 300_000,
     teardownTimeout: 120_000,

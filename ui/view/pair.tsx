@@ -10,6 +10,7 @@ import { useResource } from "../data/resource.ts";
 import { sessions } from "../data/sessions.ts";
 import { lengthWords } from "../data/span.ts";
 import type { Session } from "../gen/session_pb.ts";
+import { shownBy, type Clock } from "../data/window.ts";
 import { Notice } from "../part/notice.tsx";
 import { useTitle } from "../part/title.ts";
 import "../style/pair.css";
@@ -37,8 +38,8 @@ export function PairView() {
 
 /** A feed of the selection in the address. */
 function useFeed(): PairFeed {
-  const { selection, span, frozen } = look.value;
-  const feed = useMemo(() => new PairFeed(selection), [JSON.stringify(selection)]);
+  const { selection, span, frozen, clock } = look.value;
+  const feed = useMemo(() => new PairFeed(selection, clock === "corrected"), [JSON.stringify(selection), clock]);
   useEffect(() => () => feed.close(), [feed]);
   const spanKey = JSON.stringify(span);
   const before = useRef<{ feed: PairFeed; spanKey: string } | undefined>(undefined);
@@ -76,7 +77,7 @@ function Between() {
   const shot = async () => {
     const d = feed.drawn.peek();
     if (!d || !charts.current) return;
-    const words = [`${moment(d.from)} – ${moment(d.to)}`, `one value per ${lengthWords(d.step)}`, measured[0] && `session ${look.value.session || measured[0]}`];
+    const words = [`${moment(d.from)} – ${moment(d.to)}`, `one value per ${lengthWords(d.step)}`, look.value.clock === "corrected" && "delays corrected by the estimated clock offset", measured[0] && `session ${look.value.session || measured[0]}`];
     save(fileName("charts", source, destination, d.from, d.to, "png"), await picture(charts.current, `${source} ⇄ ${destination}`, words.filter(Boolean).join(", ")));
   };
   return (
@@ -85,7 +86,7 @@ function Between() {
       <Controls feed={feed} last={() => length.current} />
       <Sampled sampled={Math.max(out.sampled, back.sampled)} />
       <div ref={charts} class="stack"><Picture feed={feed} mine={mine} measured={[...new Set([...measured, ...mine.map((s) => s.spec?.name ?? "")])]} /></div>
-      {full && <TopFlows drawn={() => feed.drawn.peek()} live={span.live && feed.paused.value === undefined} />}
+      {full && <TopFlows drawn={() => feed.drawn.peek()} live={span.live && feed.paused.value === undefined} clock={look.value.clock} />}
     </div>
   );
 }
@@ -97,10 +98,14 @@ function Sampled({ sampled }: { sampled: number }) {
   return <p class="soft small">Quantiles and heat map are sampled from one in {sampled} rows, because the range has too many. Counts, means and extremes are of all rows.</p>;
 }
 
+/** The windows with the delays that the switch selects. */
+const shownAs = (clock: Clock, d: Drawn): Drawn => ({ ...d, out: d.out.map((f) => shownBy(clock, f)), back: d.back.map((f) => shownBy(clock, f)) });
+
 /** The part that updates every second. */
 function Picture({ feed, mine, measured }: { feed: PairFeed; mine: Session[]; measured: string[] }) {
-  const { source, destination, span, show, log } = look.value;
-  const drawn = feed.drawn.value;
+  const { source, destination, span, show, log, clock } = look.value;
+  const measuredWindows = feed.drawn.value;
+  const drawn = useMemo(() => measuredWindows && shownAs(clock, measuredWindows), [measuredWindows, clock]);
   const marks = useMarks([source, destination], measured, drawn);
   const [open, setOpen] = useState(false);
   const statuses = [feed.out.status.value, feed.back.status.value];
@@ -121,12 +126,12 @@ function Picture({ feed, mine, measured }: { feed: PairFeed; mine: Session[]; me
   return (
     <>
       {fault && <p class="pair-fault" role="alert">The last query failed: {fault} The data shown may be out of date. Retrying.</p>}
-      <Strip drawn={drawn} live={live} source={source} destination={destination} />
-      <Charts drawn={drawn} source={source} destination={destination} show={show} log={log} marks={marks} onRange={onRange} missing={missing}>
+      <Strip drawn={drawn} live={live} clock={clock} source={source} destination={destination} />
+      <Charts drawn={drawn} source={source} destination={destination} show={show} log={log} clock={clock} marks={marks} onRange={onRange} missing={missing}>
         <SentPackets drawn={drawn} live={live} source={source} destination={destination} log={log} sessions={mine} onRange={onRange} />
         <InsideRouters drawn={drawn} live={live} source={source} destination={destination} log={log} sessions={mine} measured={measured} onRange={onRange} />
       </Charts>
-      <FiguresTable drawn={drawn} names={[`${source} → ${destination}`, `${destination} → ${source}`]} open={open} onOpen={setOpen} />
+      <FiguresTable drawn={drawn} names={[`${source} → ${destination}`, `${destination} → ${source}`]} clock={clock} open={open} onOpen={setOpen} />
     </>
   );
 }

@@ -3,10 +3,10 @@ import { readFileSync } from "node:fs";
 import { create, fromJson, type JsonValue } from "@bufbuild/protobuf";
 import { render } from "preact";
 import { expect, test } from "vitest";
-import { heading, newest, numberText } from "../data/points.ts";
-import { LineSchema, ListRowsResponseSchema, SeriesResponseSchema } from "../gen/data_pb.ts";
+import { cellText, heading, newest, numberText } from "../data/points.ts";
+import { ColumnSchema, LineSchema, ListRowsResponseSchema, SeriesResponseSchema, ValueSchema } from "../gen/data_pb.ts";
 import { PointSchema, PointViewSchema } from "../gen/session_pb.ts";
-import { chartOf, PointRows } from "./points.tsx";
+import { begin, chartOf, PointRows } from "./points.tsx";
 
 /** What the API answers about the example point that exists only in tests (cli/agent). */
 const example = JSON.parse(readFileSync("data/testdata/example-point.json", "utf8")) as Record<"point" | "rows" | "series", JsonValue>;
@@ -60,5 +60,17 @@ test("a chart has a line for each group and column, on one grid", () => {
 
 test.each([[1500, "ns", "1.50 µs"], [2048, "bytes", "2.00 KiB"], [3, "packets", "3"], [NaN, "ns", "–"], [12.5, "%", "12.5 %"]])("%d %s", (n, unit, want) =>
   expect(numberText(n, unit)).toBe(want));
+
+test("a chart begins with its first value, at least a minute ago and at most an hour", () => {
+  const hour = 3600e3;
+  const chart = (at: number) => ({ times: [0, 1, 2, 3].map((i) => i * hour / 4), lines: [{ label: "", colour: "", values: Float64Array.from([0, 1, 2, 3], (i) => (i >= at ? 1 : NaN)) }] });
+  expect([0, 1, 3, 4].map((at) => begin(chart(at), hour))).toEqual([0, 0, hour / 2, 0]);
+  expect(begin({ ...chart(0), times: [hour - 2000, hour - 1000, hour, hour] }, hour)).toBe(hour - 60e3);
+});
+
+test("ports are no quantities", () => {
+  expect(["sport", "dport", "packets"].map((name) => cellText(create(ValueSchema, { kind: { case: "uint", value: 40844n } }), create(ColumnSchema, { name, type: "uint16" })))).toEqual(["40844", "40844", "40\u202f844"]);
+  expect(cellText(create(ValueSchema), create(ColumnSchema, { name: "sport", type: "uint16" }))).toBe("–");
+});
 
 test("headings have no units", () => expect(heading("delay_mean_ns")).toBe("delay mean"));

@@ -2,7 +2,7 @@
 import { useMemo, useState } from "preact/hooks";
 import type { Line as ChartLine, Range } from "../chart/plot.ts";
 import { TimeChart } from "../chart/time.tsx";
-import { columnOf, heading, isNumber, linesOf, numberText, points, tableOf, valueText, type PointTable, type Where } from "../data/points.ts";
+import { cellText, columnOf, drawn, heading, isNumber, linesOf, numberText, tableOf, type PointTable, type Where } from "../data/points.ts";
 import { useResource } from "../data/resource.ts";
 import type { Line } from "../gen/data_pb.ts";
 import type { Point, PointView } from "../gen/session_pb.ts";
@@ -14,7 +14,7 @@ const dashes = [undefined, [5, 3], [2, 2]];
 
 /** PointPanels shows the points with these names, a panel each; where selects their rows. */
 export function PointPanels({ names, where }: { names: readonly string[]; where: Where }) {
-  const known = useResource(points).value.value ?? [];
+  const known = useResource(drawn).value.value ?? [];
   return <>{known.filter((p) => names.includes(p.name) && p.views.length > 0).map((p) => <PointPanel key={p.name} point={p} where={where} />)}</>;
 }
 
@@ -44,7 +44,7 @@ function TableView({ view, where }: { view: PointView; where: Where }) {
 /** PointRows shows the newest rows of a point. */
 export function PointRows({ title, table }: { title: string; table: PointTable }) {
   const columns = table.columns.map((c, i): Column<(typeof table.rows)[number]> => ({
-    key: c.name, title: heading(c.name), help: c.doc, number: isNumber(c), cell: (row) => (row[i] ? valueText(row[i], c.unit) : "–"),
+    key: c.name, title: heading(c.name), help: c.doc, number: isNumber(c), cell: (row) => (row[i] ? cellText(row[i], c) : "–"),
   }));
   return <Table caption={title} columns={columns} rows={table.rows} keyOf={(row) => String(table.rows.indexOf(row))} empty="No rows in the last hour." />;
 }
@@ -58,11 +58,19 @@ function LinesView({ point, view, where }: { point: Point; view: PointView; wher
   const unit = columnOf(point, view, view.columns[0] ?? "")?.unit ?? "";
   return (
     <div class="point-view">
-      <TimeChart title={view.title} times={chart.times} lines={chart.lines} range={zoom ?? { from: to - hourMs, to }} onRange={setZoom} group={`point ${point.name}`} height={200}
+      <TimeChart title={view.title} times={chart.times} lines={chart.lines} range={zoom ?? { from: begin(chart, to), to }} onRange={setZoom} group={`point ${point.name}`} height={200}
         format={(n) => numberText(n, unit)} empty={fault.value ?? (got ? "No rows in the last hour." : "Loading…")} />
-      {zoom && <button type="button" class="quiet" onClick={() => setZoom(undefined)}>Show the whole hour</button>}
+      {zoom && <button type="button" class="quiet" onClick={() => setZoom(undefined)}>Show all</button>}
     </div>
   );
+}
+
+const shortestMs = 60e3;
+
+/** begin is where a chart of the last hour begins: with its first value, so that a short run fills it. */
+export function begin({ times, lines }: { times: readonly number[]; lines: readonly ChartLine[] }, to: number): number {
+  const first = times.findIndex((_, i) => lines.some((l) => !Number.isNaN(l.values[i] ?? NaN)));
+  return first < 0 ? to - hourMs : Math.max(to - hourMs, Math.min(times[Math.max(0, first - 1)] ?? 0, to - shortestMs));
 }
 
 /** The lines of a chart on one grid of times: a line for each group and column. */

@@ -8,7 +8,7 @@ import { followMinute, minute, minuteFault } from "../data/minute.ts";
 import { useResource } from "../data/resource.ts";
 import { route } from "../data/route.ts";
 import { sessions } from "../data/sessions.ts";
-import { familyOf, graphOf, ofSession, retrace, topology, type Graph as PathGraph } from "../data/topology.ts";
+import { familyOf, graphOf, nodeName, ofSession, retrace, topology, type Graph as PathGraph } from "../data/topology.ts";
 import type { GetTopologyResponse, Path } from "../gen/topology_pb.ts";
 import { Notice } from "../part/notice.tsx";
 import "../style/topology.css";
@@ -71,6 +71,13 @@ function Paths({ answer, choice }: { answer: GetTopologyResponse; choice: Choice
     const names = new Map(answer.nodes.flatMap((n) => (n.agent ? n.addresses.map((a) => [a, n.agent] as const) : [])));
     return (address: string) => names.get(address);
   }, [answer]);
+  const nodes = useMemo(() => {
+    const byId = new Map(answer.nodes.map((n) => [n.id, n]));
+    return (id: string) => {
+      const node = byId.get(id);
+      return { name: node ? nodeName(node) : id, agent: node?.kind === "agent" };
+    };
+  }, [answer]);
   const numbers = useMemo(() => ({ "4": answer.paths.filter((p) => familyOf(p) === "4").length, "6": answer.paths.filter((p) => familyOf(p) === "6").length }), [answer]);
   const places = placesOf(`${choice.session} ${family} ${whole.groups.size > 0}`);
 
@@ -90,7 +97,7 @@ function Paths({ answer, choice }: { answer: GetTopologyResponse; choice: Choice
           {open.size > 0 && <button class="quiet" type="button" onClick={() => setOpen(new Set())}>Collapse groups</button>}
           <Legend by={choice.by} groups={whole.groups.size > 0} />
         </section>
-        <PathPanel choice={choice} all={all} shown={shown} naming={naming} hosts={hosts.map((h) => h.name)} edges={shown ? edgesOf(graph, shown, choice.by, losses) : []} />
+        <PathPanel choice={choice} all={all} shown={shown} naming={naming} nodes={nodes} hosts={hosts.map((h) => h.name)} edges={shown ? edgesOf(graph, shown, choice.by, losses) : []} />
       </div>
       <Strip choice={choice} />
       <PathTable paths={graph.paths} shown={shown} />

@@ -1,6 +1,7 @@
 package fivetuple
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -138,6 +139,59 @@ func (f Filter) From(prefix netip.Prefix) (narrowed Filter, ok bool) {
 func (f Filter) To(prefix netip.Prefix) (narrowed Filter, ok bool) {
 	f.Dst, ok = intersect(f.Dst, f.Src, prefix)
 	return f, ok
+}
+
+// Over returns what the filter says of these fields: it matches all packets of each aggregate by
+// them of which the filter matches one.
+func (f Filter) Over(fields Fields) Filter {
+	if fields&Src == 0 {
+		f.Src = netip.Prefix{}
+	}
+	if fields&Dst == 0 {
+		f.Dst = netip.Prefix{}
+	}
+	if fields&Protocol == 0 {
+		f.Protocol, f.HasProtocol = 0, false
+	}
+	if fields&Sport == 0 {
+		f.Sport = 0
+	}
+	if fields&Dport == 0 {
+		f.Dport = 0
+	}
+	return f
+}
+
+// Intersect returns the filter of the packets that match both; ok is false where there are none.
+func (f Filter) Intersect(o Filter) (both Filter, ok bool) {
+	ok = true
+	if o.Src.IsValid() {
+		f, ok = f.From(o.Src)
+	}
+	if ok && o.Dst.IsValid() {
+		f, ok = f.To(o.Dst)
+	}
+	if !ok || f.HasProtocol && o.HasProtocol && f.Protocol != o.Protocol ||
+		f.Sport != 0 && o.Sport != 0 && f.Sport != o.Sport || f.Dport != 0 && o.Dport != 0 && f.Dport != o.Dport {
+		return Filter{}, false
+	}
+	if o.HasProtocol {
+		f.Protocol, f.HasProtocol = o.Protocol, true
+	}
+	f.Sport, f.Dport = cmp.Or(f.Sport, o.Sport), cmp.Or(f.Dport, o.Dport)
+	return f, true
+}
+
+// Overlaps reports whether some packet matches both filters.
+func (f Filter) Overlaps(o Filter) bool {
+	_, ok := f.Intersect(o)
+	return ok
+}
+
+// Covers reports whether every packet that matches o matches f.
+func (f Filter) Covers(o Filter) bool {
+	both, ok := f.Intersect(o)
+	return ok && both == o
 }
 
 // intersect is what one side and a prefix have in common, where the other side is

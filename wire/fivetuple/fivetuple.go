@@ -16,6 +16,12 @@ type Key struct {
 	Src, Dst     netip.Addr
 	Protocol     uint8
 	Sport, Dport uint16
+	// Ingress is, where marks were read, the number of the agent that marked packets which it
+	// forwarded; 0: their source did. Filters do not match it.
+	Ingress uint32
+	// Fields are, of an aggregate, those in which it differs from other flows, where a reader tells
+	// flows apart by different ones; 0 elsewhere. Filters do not match it either.
+	Fields Fields
 }
 
 var protocolNames = map[uint8]string{

@@ -40,6 +40,8 @@ const (
 	FlowServiceWatchWindowsProcedure = "/pillion.v1.FlowService/WatchWindows"
 	// FlowServiceWatchPairsProcedure is the fully-qualified name of the FlowService's WatchPairs RPC.
 	FlowServiceWatchPairsProcedure = "/pillion.v1.FlowService/WatchPairs"
+	// FlowServicePairClocksProcedure is the fully-qualified name of the FlowService's PairClocks RPC.
+	FlowServicePairClocksProcedure = "/pillion.v1.FlowService/PairClocks"
 	// FlowServiceListFlowsProcedure is the fully-qualified name of the FlowService's ListFlows RPC.
 	FlowServiceListFlowsProcedure = "/pillion.v1.FlowService/ListFlows"
 )
@@ -52,6 +54,8 @@ type FlowServiceClient interface {
 	WatchWindows(context.Context, *pillionv1.WatchWindowsRequest) (*connect.ServerStreamForClient[pillionv1.WatchWindowsResponse], error)
 	// WatchPairs sends the figures of every pair of hosts each second, until the caller disconnects. Role: viewer.
 	WatchPairs(context.Context, *pillionv1.WatchPairsRequest) (*connect.ServerStreamForClient[pillionv1.WatchPairsResponse], error)
+	// PairClocks returns the latest estimates of the clock offset between hosts. Role: viewer.
+	PairClocks(context.Context, *pillionv1.PairClocksRequest) (*pillionv1.PairClocksResponse, error)
 	// ListFlows aggregates a time range by flow. Role: viewer.
 	ListFlows(context.Context, *pillionv1.ListFlowsRequest) (*pillionv1.ListFlowsResponse, error)
 }
@@ -86,6 +90,13 @@ func NewFlowServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 			connect.WithSchema(flowServiceMethods.ByName("WatchPairs")),
 			connect.WithClientOptions(opts...),
 		),
+		pairClocks: connect.NewClient[pillionv1.PairClocksRequest, pillionv1.PairClocksResponse](
+			httpClient,
+			baseURL+FlowServicePairClocksProcedure,
+			connect.WithSchema(flowServiceMethods.ByName("PairClocks")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 		listFlows: connect.NewClient[pillionv1.ListFlowsRequest, pillionv1.ListFlowsResponse](
 			httpClient,
 			baseURL+FlowServiceListFlowsProcedure,
@@ -101,6 +112,7 @@ type flowServiceClient struct {
 	windows      *connect.Client[pillionv1.WindowsRequest, pillionv1.WindowsResponse]
 	watchWindows *connect.Client[pillionv1.WatchWindowsRequest, pillionv1.WatchWindowsResponse]
 	watchPairs   *connect.Client[pillionv1.WatchPairsRequest, pillionv1.WatchPairsResponse]
+	pairClocks   *connect.Client[pillionv1.PairClocksRequest, pillionv1.PairClocksResponse]
 	listFlows    *connect.Client[pillionv1.ListFlowsRequest, pillionv1.ListFlowsResponse]
 }
 
@@ -123,6 +135,15 @@ func (c *flowServiceClient) WatchPairs(ctx context.Context, req *pillionv1.Watch
 	return c.watchPairs.CallServerStream(ctx, connect.NewRequest(req))
 }
 
+// PairClocks calls pillion.v1.FlowService.PairClocks.
+func (c *flowServiceClient) PairClocks(ctx context.Context, req *pillionv1.PairClocksRequest) (*pillionv1.PairClocksResponse, error) {
+	response, err := c.pairClocks.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // ListFlows calls pillion.v1.FlowService.ListFlows.
 func (c *flowServiceClient) ListFlows(ctx context.Context, req *pillionv1.ListFlowsRequest) (*pillionv1.ListFlowsResponse, error) {
 	response, err := c.listFlows.CallUnary(ctx, connect.NewRequest(req))
@@ -140,6 +161,8 @@ type FlowServiceHandler interface {
 	WatchWindows(context.Context, *pillionv1.WatchWindowsRequest, *connect.ServerStream[pillionv1.WatchWindowsResponse]) error
 	// WatchPairs sends the figures of every pair of hosts each second, until the caller disconnects. Role: viewer.
 	WatchPairs(context.Context, *pillionv1.WatchPairsRequest, *connect.ServerStream[pillionv1.WatchPairsResponse]) error
+	// PairClocks returns the latest estimates of the clock offset between hosts. Role: viewer.
+	PairClocks(context.Context, *pillionv1.PairClocksRequest) (*pillionv1.PairClocksResponse, error)
 	// ListFlows aggregates a time range by flow. Role: viewer.
 	ListFlows(context.Context, *pillionv1.ListFlowsRequest) (*pillionv1.ListFlowsResponse, error)
 }
@@ -170,6 +193,13 @@ func NewFlowServiceHandler(svc FlowServiceHandler, opts ...connect.HandlerOption
 		connect.WithSchema(flowServiceMethods.ByName("WatchPairs")),
 		connect.WithHandlerOptions(opts...),
 	)
+	flowServicePairClocksHandler := connect.NewUnaryHandlerSimple(
+		FlowServicePairClocksProcedure,
+		svc.PairClocks,
+		connect.WithSchema(flowServiceMethods.ByName("PairClocks")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	flowServiceListFlowsHandler := connect.NewUnaryHandlerSimple(
 		FlowServiceListFlowsProcedure,
 		svc.ListFlows,
@@ -185,6 +215,8 @@ func NewFlowServiceHandler(svc FlowServiceHandler, opts ...connect.HandlerOption
 			flowServiceWatchWindowsHandler.ServeHTTP(w, r)
 		case FlowServiceWatchPairsProcedure:
 			flowServiceWatchPairsHandler.ServeHTTP(w, r)
+		case FlowServicePairClocksProcedure:
+			flowServicePairClocksHandler.ServeHTTP(w, r)
 		case FlowServiceListFlowsProcedure:
 			flowServiceListFlowsHandler.ServeHTTP(w, r)
 		default:
@@ -206,6 +238,10 @@ func (UnimplementedFlowServiceHandler) WatchWindows(context.Context, *pillionv1.
 
 func (UnimplementedFlowServiceHandler) WatchPairs(context.Context, *pillionv1.WatchPairsRequest, *connect.ServerStream[pillionv1.WatchPairsResponse]) error {
 	return connect.NewError(connect.CodeUnimplemented, errors.New("pillion.v1.FlowService.WatchPairs is not implemented"))
+}
+
+func (UnimplementedFlowServiceHandler) PairClocks(context.Context, *pillionv1.PairClocksRequest) (*pillionv1.PairClocksResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("pillion.v1.FlowService.PairClocks is not implemented"))
 }
 
 func (UnimplementedFlowServiceHandler) ListFlows(context.Context, *pillionv1.ListFlowsRequest) (*pillionv1.ListFlowsResponse, error) {

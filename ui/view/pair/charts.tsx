@@ -8,8 +8,8 @@ import { columnsOf, gridOf, type Columns } from "../../data/columns.ts";
 import type { Drawn } from "../../data/pair.ts";
 import { duration, packetRate, rate, share } from "../../data/quantity.ts";
 import { refine } from "../../data/route.ts";
-import type { Figures } from "../../data/window.ts";
-import { clockWords } from "./clock.ts";
+import type { Clock, Figures } from "../../data/window.ts";
+import { clockWords, correctedWords } from "./clock.ts";
 
 interface ChartsProps {
   drawn: Drawn;
@@ -17,6 +17,7 @@ interface ChartsProps {
   destination: string;
   show: "out" | "back";
   log: boolean;
+  clock: Clock;
   marks: Mark[];
   onRange: (range: Range) => void;
   /** Why a direction is empty, if known. */
@@ -29,7 +30,7 @@ const group = "pair";
 
 /** Charts shows delay, loss, delay variation, throughput and the heat map. */
 export function Charts(props: ChartsProps) {
-  const { drawn, source, destination, marks, onRange } = props;
+  const { drawn, source, destination, clock, marks, onRange } = props;
   const times = useMemo(() => gridOf(drawn.from, drawn.to, drawn.step), [drawn]);
   const out = useMemo(() => columnsOf(drawn.out, times, drawn.step, drawn.now), [drawn]);
   const back = useMemo(() => columnsOf(drawn.back, times, drawn.step, drawn.now), [drawn]);
@@ -41,8 +42,8 @@ export function Charts(props: ChartsProps) {
   ];
   return (
     <div class="pair-charts">
-      <Delay {...shared} title={`Delay ${names[0]}`} columns={out} windows={drawn.out} colour="--out" log={props.log} empty={props.missing.out} />
-      <Delay {...shared} title={`Delay ${names[1]}`} columns={back} windows={drawn.back} colour="--back" log={props.log} empty={props.missing.back} />
+      <Delay {...shared} title={`${delayTitle(clock)} ${names[0]}`} clock={clock} columns={out} windows={drawn.out} colour="--out" log={props.log} empty={props.missing.out} />
+      <Delay {...shared} title={`${delayTitle(clock)} ${names[1]}`} clock={clock} columns={back} windows={drawn.back} colour="--back" log={props.log} empty={props.missing.back} />
       {props.children}
       <section class="panel"><TimeChart {...shared} title="Loss" lines={both((c) => c.loss, true)} format={share} atLeast={0.01} height={170} /></section>
       <section class="panel"><TimeChart {...shared} title="Delay variation (IPDV, p90)" lines={both((c) => c.ipdv)} format={duration} height={170} /></section>
@@ -53,6 +54,8 @@ export function Charts(props: ChartsProps) {
   );
 }
 
+const delayTitle = (clock: Clock): string => (clock === "corrected" ? "Corrected delay" : "Delay");
+
 interface DelayProps {
   title: string;
   times: number[];
@@ -60,6 +63,7 @@ interface DelayProps {
   marks: Mark[];
   onRange: (range: Range) => void;
   group: string;
+  clock: Clock;
   columns: Columns;
   windows: readonly Figures[];
   colour: string;
@@ -68,10 +72,10 @@ interface DelayProps {
 }
 
 /** Median, percentiles as areas, and the clock error around the median. */
-function Delay({ columns, windows, colour, log, empty, ...rest }: DelayProps) {
-  const clock = useMemo(() => clockWords(windows), [windows]);
+function Delay({ columns, windows, clock: shown, colour, log, empty, ...rest }: DelayProps) {
+  const clock = useMemo(() => (shown === "corrected" ? correctedWords(windows) : clockWords(windows)), [windows, shown]);
   const lines: Line[] = [
-    { label: "median", values: columns.p50, colour, width: 2 },
+    { label: shown === "corrected" ? "median, corrected" : "median", values: columns.p50, colour, width: 2 },
     { label: "p90", values: columns.p90, colour, hidden: true },
     { label: "p99", values: columns.p99, colour, hidden: true },
     { label: "min", values: columns.min, colour: "--line-strong", hidden: true },
@@ -82,7 +86,7 @@ function Delay({ columns, windows, colour, log, empty, ...rest }: DelayProps) {
     { low: 1, high: 2, colour, opacity: 0.16 },
   ];
   if (clock?.drawn) {
-    lines.push({ label: "clock −", values: columns.low, colour: "--clock", hidden: true }, { label: "clock +", values: columns.high, colour: "--clock", hidden: true });
+    lines.push({ label: shown === "corrected" ? "offset −" : "clock −", values: columns.low, colour: "--clock", hidden: true }, { label: shown === "corrected" ? "offset +" : "clock +", values: columns.high, colour: "--clock", hidden: true });
     bands.unshift({ low: 5, high: 6, colour: "--clock", opacity: 0.25 });
   }
   const below = windows.some((f) => f.delay.p50 < 0); // neither a logarithmic axis nor one from zero
@@ -98,7 +102,7 @@ function Delay({ columns, windows, colour, log, empty, ...rest }: DelayProps) {
 }
 
 /** The distribution of delay over time. */
-function Heat({ drawn, show, marks, onRange, names, missing }: ChartsProps & { names: [string, string] }) {
+function Heat({ drawn, show, clock, marks, onRange, names, missing }: ChartsProps & { names: [string, string] }) {
   const windows = show === "out" ? drawn.out : drawn.back;
   const held = useMemo(() => windows.filter((f) => f.delay.histogram.bounds.length > 0), [windows]);
   const times = useMemo(() => held.map((f) => f.start), [held]);
@@ -106,7 +110,7 @@ function Heat({ drawn, show, marks, onRange, names, missing }: ChartsProps & { n
   return (
     <section class="panel pair-heat">
       <DirectionSwitch show={show} names={names} label="Direction of heat map and flows" />
-      <HeatMap title={`Latency heat map ${names[show === "out" ? 0 : 1]}`} times={times} buckets={buckets} step={drawn.step} format={duration} marks={marks}
+      <HeatMap title={`${clock === "corrected" ? "Corrected latency" : "Latency"} heat map ${names[show === "out" ? 0 : 1]}`} times={times} buckets={buckets} step={drawn.step} format={duration} marks={marks}
         range={{ from: drawn.from, to: drawn.to }} onRange={onRange} group={group} height={240} empty={missing[show]} />
     </section>
   );

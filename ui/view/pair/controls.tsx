@@ -1,7 +1,9 @@
 // Time range, pause and live controls.
 import type { PairFeed } from "../../data/pair.ts";
 import { clock } from "../../data/quantity.ts";
+import { refine } from "../../data/route.ts";
 import { lengthOf, lengthWords, usual } from "../../data/span.ts";
+import type { Clock } from "../../data/window.ts";
 import { Icon } from "../../part/icon.tsx";
 import { RangeChoice } from "../../part/range.tsx";
 import { freeze, look, showSpan } from "./look.ts";
@@ -18,8 +20,29 @@ export function Controls({ feed, last }: { feed: PairFeed; last: () => number | 
         : paused === undefined ? <button type="button" onClick={() => freeze(drawn?.to ?? Date.now())}><Icon name="pause" />Pause</button>
         : <button type="button" class="main" onClick={() => freeze(undefined)}><Icon name="play" />Resume</button>}
       <RangeChoice span={span} seen={drawn} onSpan={showSpan} />
+      <ClockSwitch />
       <span class="pair-pulse small" role="status"><Pulse feed={feed} /></span>
       <progress class={feed.busy.value ? "pair-busy" : "pair-busy idle"} aria-label="Loading" aria-hidden={!feed.busy.value} />
+    </div>
+  );
+}
+
+const clocks: { clock: Clock; word: string; help: string }[] = [
+  { clock: "measured", word: "As measured", help: "Delays as measured: the offset between the clocks of the two hosts is part of them" },
+  { clock: "corrected", word: "Corrected", help: "Delays without the offset between the two clocks, which the server estimates from the minimum delays of both directions" },
+];
+
+/** ClockSwitch selects delays as measured, or without the estimated clock offset. */
+function ClockSwitch() {
+  const shown = look.value.clock;
+  return (
+    <div class="pair-clocks">
+      <span class="soft small" id="pair-clocks">Clocks</span>
+      <div class="pair-switch" role="group" aria-labelledby="pair-clocks">
+        {clocks.map(({ clock, word, help }) => (
+          <button key={clock} type="button" aria-pressed={clock === shown} title={help} onClick={() => refine({ clock: clock === "measured" ? undefined : clock })}>{word}</button>
+        ))}
+      </div>
     </div>
   );
 }

@@ -7,6 +7,7 @@ import { ago, bytes, clock, count, duration, lossOf, moment, share } from "../..
 import { useResource } from "../../data/resource.ts";
 import { refine } from "../../data/route.ts";
 import { millis } from "../../data/time.ts";
+import type { Clock } from "../../data/window.ts";
 import { reversed } from "../../data/windows.ts";
 import type { Flow, ListFlowsResponse } from "../../gen/flow_pb.ts";
 import { Icon } from "../../part/icon.tsx";
@@ -40,7 +41,7 @@ function LastSeen({ ms }: { ms: number | undefined }) {
 }
 
 /** TopFlows lists the flows in the shown period. */
-export function TopFlows({ drawn, live, missing }: { drawn: () => Drawn | undefined; live: boolean; missing?: string }) {
+export function TopFlows({ drawn, live, missing, clock }: { drawn: () => Drawn | undefined; live: boolean; missing?: string; clock: Clock }) {
   const { source, destination, selection, show, by, sort, find, span, frozen } = look.value;
   const names: [string, string] = [`${source} → ${destination}`, `${destination} → ${source}`];
   const fixed = span.live ? `${span.length} ${frozen}` : `${span.from} ${span.to}`;
@@ -71,6 +72,7 @@ export function TopFlows({ drawn, live, missing }: { drawn: () => Drawn | undefi
         <label class="pair-search"><Icon name="search" /><Search label="Search flows" placeholder="Address, port, protocol" value={find} onSearch={(text) => refine({ find: text || undefined })} /></label>
         <button type="button" class="quiet" disabled={flows.length === 0} onClick={download}><Icon name="download" />CSV<span class="hidden-text"> of flows</span></button>
       </header>
+      {clock === "corrected" && <p class="soft small">Delays of flows are as measured: each is one sum over the whole period, in which the clock offset is not one number.</p>}
       {fault.value && <p class="field-fault" role="alert">{fault.value}</p>}
       <Table caption={`Flows ${names[show === "out" ? 0 : 1]}`} columns={columns} rows={flows.slice(0, 200)} sort={sort} onSort={showSort} stale={answer !== undefined && value.value === undefined}
         keyOf={(f) => `${f.proto} ${f.src} ${f.sport} ${f.dst} ${f.dport}`} empty={answer === undefined ? "Loading…" : find ? `No flow matches "${find}".` : missing ?? "No flows in this period."} />

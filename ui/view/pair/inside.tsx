@@ -9,10 +9,11 @@ import { gridOf } from "../../data/columns.ts";
 import type { Drawn } from "../../data/pair.ts";
 import { duration, figures, share } from "../../data/quantity.ts";
 import { resource, useResource } from "../../data/resource.ts";
-import { queueColumns, queueSummaries, routersOf, stageColumns, stageShares, stages, type Stage } from "../../data/router.ts";
+import { queueColumns, queueSummaries, routersOf, stageColumns, stageShares, stages } from "../../data/router.ts";
 import { millis } from "../../data/time.ts";
 import type { Session } from "../../gen/session_pb.ts";
 import type { CoffeeBreak, GetRouterDelaysResponse } from "../../gen/topology_pb.ts";
+import { stageColours as colours, stageWords } from "../../part/stage.tsx";
 
 /** All paths, whatever session the topology view has selected. */
 const paths = resource(15_000, async (signal) => (await topologyClient.getTopology({}, { signal })).paths);
@@ -73,9 +74,6 @@ function useDelays({ agent, input, output, drawn, live, measured }: ProfileProps
   }), [agent, input, output, measured.join(), drawn.step, live, shown]);
   return useResource(delays).value.value ?? last.current;
 }
-
-const stageWords: Record<Stage, string> = { input_queuing: "input queuing", processing: "processing", output_queuing: "output queuing" };
-const colours: Record<Stage, string> = { input_queuing: "--busy", processing: "--clock", output_queuing: "--heat-4" };
 
 /** Coffee breaks, in which packets wait and the router processes none, as marks. */
 const breakMarks = (breaks: readonly CoffeeBreak[]): Mark[] => breaks.map((b) => ({

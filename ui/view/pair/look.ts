@@ -3,6 +3,7 @@ import { computed } from "@preact/signals";
 import { granularities, type Granularity } from "../../data/flows.ts";
 import { href, refine, route } from "../../data/route.ts";
 import { queryOf, spanOf, type Span } from "../../data/span.ts";
+import type { Clock } from "../../data/window.ts";
 import type { Selection } from "../../data/windows.ts";
 import type { Sort } from "../../part/table.tsx";
 
@@ -20,6 +21,8 @@ export interface Look {
   show: "out" | "back";
   /** The delay axis is logarithmic. */
   log: boolean;
+  /** Which delays are shown. */
+  clock: Clock;
   by: Granularity;
   sort: Sort;
   find: string;
@@ -47,6 +50,7 @@ export const look = computed<Look>(() => {
     frozen: query.get("paused") === "1" && to > 0 && !query.has("from") ? to : undefined,
     show: query.get("show") === "back" ? "back" : "out",
     log: query.get("axis") === "log",
+    clock: query.get("clock") === "corrected" ? "corrected" : "measured",
     by: granularities.find((g) => g === query.get("by")) ?? "flow",
     sort: { key: key || "packets", ascending: way === "up" },
     find: query.get("find") ?? "",

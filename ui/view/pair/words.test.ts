@@ -3,7 +3,8 @@ import { describe, expect, test } from "vitest";
 import { SessionSchema } from "../../gen/session_pb.ts";
 import { TaskSchema } from "../../gen/agent_pb.ts";
 import { figures } from "../../data/window.fixture.ts";
-import { clockWords } from "./clock.ts";
+import { noHistogram, shownBy, type Corrected } from "../../data/window.ts";
+import { clockWords, correctedWords } from "./clock.ts";
 import { flowAddress, look, swapped } from "./look.ts";
 import { subject } from "./strip.tsx";
 import { measures, sourceWords } from "./why.tsx";
@@ -74,4 +75,27 @@ describe("which session measures a pair", () => {
     ["paused, both ways", session({ sources: ["b"], destinations: ["a"], both: true }), true],
     ["paused, all", session({ sources: ["*"], destinations: ["b"] }), true],
   ])("%s", (_name, s, yes) => expect(measures(s, "a", "b")).toBe(yes));
+});
+
+describe("corrected clocks", () => {
+  const delay = { count: 20, min: 1e6, mean: 1.1e6, p50: 1.1e6, p90: 1.2e6, p99: 1.3e6, max: 1.4e6, histogram: noHistogram };
+  const corrected = (c: Partial<Corrected> = {}): Corrected => ({ delay, offset: 4e6, bound: 9e5, skew: 50e3, skewBound: 120, drift: 25e3, resolution: 64, segment: 0, ...c });
+  const window = (start: number, c?: Partial<Corrected>) => shownBy("corrected", figures(start, c ? { corrected: corrected(c) } : {}));
+  const words = (...list: ReturnType<typeof window>[]) => correctedWords(list);
+  test("offset, drift and bound", () => {
+    expect(words(window(0, {}), window(1000, { bound: 8e5 }))).toEqual({
+      level: "soft", drawn: true,
+      text: "Corrected by the estimated clock offset, last 4.00 ms, drifting 50.00 ± 0.12 ppm. Absolute delays are known to within ±900 µs, shown as a band around the median; changes of delay more accurately.",
+    });
+  });
+  test("steps and resolution", () => {
+    const text = words(window(0, {}), window(1000, { segment: 60e3, resolution: 131072 }), window(2000, { segment: 60e3 }))?.text;
+    expect(text).toContain("was set, or its rate changed, once.");
+    expect(words(window(0, { resolution: 131072 }))?.text).toContain("resolution of 131 µs");
+  });
+  test("one direction", () => expect(words(window(0, { bound: NaN }))).toMatchObject({ level: "warning", drawn: false, text: expect.stringContaining("offset is unknown") }));
+  test("no estimate", () => expect(words(window(0))).toMatchObject({ level: "warning", drawn: false, text: expect.stringContaining("No clock offset is known") }));
+  test("for part of the time", () => expect(words(window(0), window(1000, {}))?.text).toContain("for part of the time"));
+  test("no delay without a correction", () => expect(window(0).delay.count).toBe(0));
+  test("no text without measurements", () => expect(correctedWords([])).toBeUndefined());
 });

@@ -1,7 +1,7 @@
 // The state of the form: input, problems, and the server's plan.
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { keep, kept } from "../../data/keep.ts";
-import { specOf, suggestName, type Draft, type Fault } from "../../data/draft.ts";
+import { keptDraft, specOf, suggestName, type Draft, type Fault } from "../../data/draft.ts";
 import { planner } from "../../data/plan.ts";
 import { place, type Placed } from "../../data/problem.ts";
 import type { PlanSessionResponse, SessionSpec } from "../../gen/session_pb.ts";
@@ -34,7 +34,7 @@ const empty = (d: Draft, id: string): boolean => (id === "f-sources" && d.source
 /** Holds the input of a form under a key; begin is the initial input. */
 export function useDraft(name: string, begin: Draft, taken: ReadonlySet<string>, create: boolean): DraftState {
   const [first] = useState(() => kept<Draft>(name));
-  const [draft, setDraft] = useState<Draft>({ ...begin, ...first }); // input kept by an earlier version lacks fields
+  const [draft, setDraft] = useState<Draft>({ ...begin, ...keptDraft(first, begin) }); // input kept by an earlier version lacks fields
   const [start] = useState(begin);
   const [restored, setRestored] = useState(first !== undefined);
   const [touched, setTouched] = useState<ReadonlySet<string>>(new Set());

@@ -11,7 +11,7 @@ import { differences } from "../../data/phrase.ts";
 import { href } from "../../data/route.ts";
 import { useResource } from "../../data/resource.ts";
 import { sessions } from "../../data/sessions.ts";
-import { ProblemSchema, type Session, type SessionSpec } from "../../gen/session_pb.ts";
+import { ProblemSchema, type PointOption, type Session, type SessionSpec } from "../../gen/session_pb.ts";
 import { CommandPanel } from "./command.tsx";
 import { useDraft, type DraftState } from "./draft-state.ts";
 import { LeaveGuard } from "./leave.tsx";
@@ -65,10 +65,10 @@ export function SessionForm({ keep, title, begin, changing }: SessionFormProps) 
           <SamplingSection form={form} />
           <RowsSection form={form} />
           <WhenSection form={form} />
-          <MoreSection form={form} open={more} problems={placed.sections.get("more") ?? 0} onToggle={setMore} />
+          <MoreSection form={form} settings={all} open={more} problems={placed.sections.get("more") ?? 0} onToggle={setMore} />
         </div>
         <aside class="stack form-side" aria-label="Plan">
-          {changing?.spec && <Changes before={changing.spec} after={state.plan?.spec ?? changing.spec} running={changing.state === "running" || changing.state === "degraded"} />}
+          {changing?.spec && <Changes settings={all} before={changing.spec} after={state.plan?.spec ?? changing.spec} running={changing.state === "running" || changing.state === "degraded"} />}
           <PlanPanel plan={state.plan} fresh={state.fresh} fault={state.planFault} zone={zone} problems={placed.count} />
           <CommandPanel text={command} />
         </aside>
@@ -81,13 +81,13 @@ export function SessionForm({ keep, title, begin, changing }: SessionFormProps) 
 
 /** Reports whether an advanced option differs from its default. */
 function usesMore(d: Draft, usual: SessionSpec | undefined): boolean {
-  const advanced = ({ samplingFor, device, routers, points, encoding, stampEvery, sparseMarks, authentication, family, lease, tracing, trace }: Draft): string =>
-    JSON.stringify({ samplingFor, device, routers, points, encoding, stampEvery, sparseMarks, authentication, family, lease, tracing, trace });
+  const advanced = ({ samplingFor, device, transit, waypoints, routers, points, tracing, trace, settings }: Draft): string =>
+    JSON.stringify({ samplingFor, device, transit, waypoints, routers, points, tracing, trace, settings });
   return usual !== undefined && advanced(d) !== advanced(newDraft(usual));
 }
 
-function Changes({ before, after, running }: { before: SessionSpec; after: SessionSpec; running: boolean }) {
-  const all = differences(before, after);
+function Changes({ settings, before, after, running }: { settings: readonly PointOption[]; before: SessionSpec; after: SessionSpec; running: boolean }) {
+  const all = differences(before, after, settings);
   return (
     <section class="panel changes" aria-labelledby="changes-title">
       <header><h2 id="changes-title">Changes</h2></header>
@@ -111,7 +111,7 @@ function obstacle(state: DraftState, changing: Session | undefined): string | un
   if (n > 0) return n === 1 ? "Fix 1 problem first." : `Fix ${n} problems first.`;
   if (state.planFault) return `Validation failed: ${state.planFault}`;
   if (!state.fresh) return "Validating…";
-  if (changing?.spec && state.plan?.spec && differences(changing.spec, state.plan.spec).length === 0) return "No changes.";
+  if (changing?.spec && state.plan?.spec && differences(changing.spec, state.plan.spec, []).length === 0) return "No changes.";
   return undefined;
 }
 

@@ -1,60 +1,56 @@
 // The advanced options of the form.
 import { allPackets, type SamplingDraft, type SamplingMode } from "../../data/draft.ts";
-import { choicesOf } from "../../data/points.ts";
 import { options } from "../../data/selector.ts";
-import { Choices, Fault, Field, FieldGroup, ties } from "../../part/field.tsx";
+import type { PointOption } from "../../gen/session_pb.ts";
+import { Fault, Field, FieldGroup, ties } from "../../part/field.tsx";
 import { Icon } from "../../part/icon.tsx";
 import { Chips } from "./chips.tsx";
 import { PointFields } from "./point-fields.tsx";
 import { helpOf, Section, type Form } from "./section.tsx";
+import { SettingFields } from "./settings.tsx";
 import { SamplingInputs } from "./traffic.tsx";
 
-/** The choices, and the value if it is none of them. */
-const listed = (choices: ReturnType<typeof choicesOf>, value: string) =>
-  choices.some((c) => c.value === value) ? choices : [...choices, { value, label: value, help: undefined }];
+/** What the section has. */
+const summary = (settings: readonly PointOption[]): string => {
+  const text = [...settings.filter((s) => s.group).map((s) => s.label), "interfaces", "hosts behind agents", "waypoints", "sampling per source", "routers", "further points", "path tracing"].join(", ");
+  return text.charAt(0).toUpperCase() + text.slice(1);
+};
 
-/** Encoding, time stamps, authentication, address family, interfaces, sampling per source, routers, lease, tracing. */
-export function MoreSection({ form, open, problems, onToggle }: { form: Form; open: boolean; problems: number; onToggle(open: boolean): void }) {
+/** The settings, interfaces, hosts behind agents, waypoints, sampling per source, routers, further points, tracing. */
+export function MoreSection({ form, settings, open, problems, onToggle }: { form: Form; settings: readonly PointOption[]; open: boolean; problems: number; onToggle(open: boolean): void }) {
   const { draft, change } = form;
   return (
     <details class="more" open={open} onToggle={(e) => onToggle(e.currentTarget.open)}>
-      <summary><span>Advanced</span><small>Encodings, time stamps, authentication, address family, interfaces, sampling per source, routers, further points, lease, path tracing</small>{problems > 0 && <span class="field-fault block">{problems === 1 ? "1 problem" : `${problems} problems`}</span>}</summary>
+      <summary><span>Advanced</span><small>{summary(settings)}</small>{problems > 0 && <span class="field-fault block">{problems === 1 ? "1 problem" : `${problems} problems`}</span>}</summary>
       <Section title="Measurement" id="more">
-        <div class="two-sides plain">
-          <Choices id="f-encoding" legend="Encodings" value={draft.encoding} options={listed(choicesOf(form.setting("encoding")), draft.encoding)} fault={form.fault("f-encoding")} onChange={(encoding) => change({ encoding })} />
-          <Choices id="f-family" legend="Address family" value={draft.family} options={choicesOf(form.setting("family"))} fault={form.fault("f-family")} help="IPv6 packets carry marks in an extension header that other hosts skip." onChange={(family) => change({ family })} />
-        </div>
-        <Choices id="f-authentication" legend="Authentication of marks" value={draft.authentication} options={listed(choicesOf(form.setting("authentication")), draft.authentication)} fault={form.fault("f-authentication")}
-          help={helpOf(form.setting("authentication"))} onChange={(authentication) => change({ authentication })} />
+        <SettingFields form={form} settings={settings} further={{ paths: <Tracing form={form} /> }} />
+        <h3>Agents</h3>
         <Devices form={form} />
+        <Transit form={form} />
         <SingleSources form={form} />
+        <h3>Further measurements</h3>
+        <Chips id="f-waypoints" label="Waypoints" placeholder="none" values={draft.waypoints} items={options(form.agents).map((o) => ({ value: o.selector, label: o.selector, note: o.kind === "agent" ? "" : "label" }))}
+          fault={form.fault("f-waypoints")} help="Hosts that forward the packets: one-way delay is measured up to the waypoint, and from there on. Not with options of UDP or TCP." onChange={(waypoints) => change({ waypoints })} />
         <Chips id="f-routers" label="Routers" placeholder="none" values={draft.routers} items={options(form.agents).map((o) => ({ value: o.selector, label: o.selector, note: o.kind === "agent" ? "" : "label" }))}
           fault={form.fault("f-routers")} help="Hosts that forward the packets. The pair view shows the delays inside them." onChange={(routers) => change({ routers })} />
         <PointFields form={form} />
-        <div class="two-sides plain">
-          <Field id="f-stamp-every" label="Packets per time stamp" fault={form.fault("f-stamp-every")} help={helpOf(form.setting("stamp_every"), "Every packet is numbered. In a flow with fewer than 8 times as many packets per second, every packet has a time; 1 stamps every packet.")}>
-            {(a) => <input {...a} class="short" type="text" inputMode="numeric" value={draft.stampEvery} onInput={(e) => change({ stampEvery: e.currentTarget.value })} />}
-          </Field>
-          <div class="field">
-            <label class="check" for="f-sparse-marks"><input type="checkbox" {...ties("f-sparse-marks", true, form.fault("f-sparse-marks"))} checked={draft.sparseMarks} onChange={(e) => change({ sparseMarks: e.currentTarget.checked })} /> Mark only packets with a time stamp</label>
-            <p class="field-help" id="f-sparse-marks-help">The other packets are counted, which costs least. Loss is exact from one mark to the next, but neither duplicates nor reordering are detected.</p>
-            <Fault id="f-sparse-marks" text={form.fault("f-sparse-marks")} />
-          </div>
-          <Field id="f-lease" label="Lease" fault={form.fault("f-lease")} help={helpOf(form.setting("lease"), "A short lease stops marking sooner, a long one bridges short outages.")}>
-            {(a) => <input {...a} class="short" type="text" spellcheck={false} autocapitalize="none" value={draft.lease} onInput={(e) => change({ lease: e.currentTarget.value })} />}
-          </Field>
-          <div class="field">
-            <label class="check" for="f-tracing"><input type="checkbox" {...ties("f-tracing", false, form.fault("f-tracing"))} checked={draft.tracing} onChange={(e) => change({ tracing: e.currentTarget.checked })} /> Trace the paths between the pairs</label>
-            <Fault id="f-tracing" text={form.fault("f-tracing")} />
-            {draft.tracing && (
-              <Field id="f-trace" label="Trace interval" fault={form.fault("f-trace")} help={helpOf(form.setting("trace"), "A trace sends a few small packets to each router on the path; the topology is built from them.")}>
-                {(a) => <input {...a} class="short" type="text" spellcheck={false} autocapitalize="none" value={draft.trace} onInput={(e) => change({ trace: e.currentTarget.value })} />}
-              </Field>
-            )}
-          </div>
-        </div>
       </Section>
     </details>
+  );
+}
+
+function Tracing({ form }: { form: Form }) {
+  const { draft, change } = form;
+  return (
+    <div class="field">
+      <label class="check" for="f-tracing"><input type="checkbox" {...ties("f-tracing", false, form.fault("f-tracing"))} checked={draft.tracing} onChange={(e) => change({ tracing: e.currentTarget.checked })} /> Trace the paths between the pairs</label>
+      <Fault id="f-tracing" text={form.fault("f-tracing")} />
+      {draft.tracing && (
+        <Field id="f-trace" label="Trace interval" fault={form.fault("f-trace")} help={helpOf(form.setting("trace"), "A trace sends a few small packets to each router on the path; the topology is built from them.")}>
+          {(a) => <input {...a} class="short" type="text" spellcheck={false} autocapitalize="none" value={draft.trace} onInput={(e) => change({ trace: e.currentTarget.value })} />}
+        </Field>
+      )}
+    </div>
   );
 }
 
@@ -70,28 +66,63 @@ function AgentSelect({ id, form, value, fault, label, onChange }: { id: string; 
   );
 }
 
-function Devices({ form }: { form: Form }) {
-  const { draft, change } = form;
-  const set = (i: number, patch: Partial<(typeof draft.device)[number]>): void => change({ device: draft.device.map((d, j) => (j === i ? { ...d, ...patch } : d)) });
+interface TextByAgent { agent: string; text: string }
+
+interface TextsByAgentProps {
+  form: Form;
+  id: string;
+  legend: string;
+  /** What one row is. */
+  noun: string;
+  label: string;
+  help: string;
+  rows: TextByAgent[];
+  /** Texts to choose from. */
+  known?(agent: string): string[];
+  onChange(rows: TextByAgent[]): void;
+}
+
+function TextsByAgent({ form, id, legend, noun, label, help, rows, known, onChange }: TextsByAgentProps) {
+  const set = (i: number, patch: Partial<TextByAgent>): void => onChange(rows.map((row, j) => (j === i ? { ...row, ...patch } : row)));
+  const name = noun.charAt(0).toUpperCase() + noun.slice(1);
   return (
-    <FieldGroup id="f-device" legend="Interfaces" fault={form.fault("f-device")} help="By default an agent uses the interface of its route to the peer. Override it if that is wrong, or to keep two sessions apart.">
-      {draft.device.map((d, i) => {
-        const id = `f-device-${i}`;
-        const fault = form.fault(id);
+    <FieldGroup id={id} legend={legend} fault={form.fault(id)} help={help}>
+      {rows.map((row, i) => {
+        const at = `${id}-${i}`;
+        const fault = form.fault(at);
         return (
-          <div key={i} role="group" aria-label={`Interface ${i + 1}`}>
+          <div key={i} role="group" aria-label={`${name} ${i + 1}`}>
             <div class="row align-bottom">
-              <AgentSelect id={id} form={form} label="Agent" value={d.agent} fault={fault} onChange={(agent) => set(i, { agent })} />
-              <label>Interface<input type="text" list={`${id}-names`} spellcheck={false} autocapitalize="none" aria-describedby={fault && `${id}-fault`} aria-invalid={fault ? true : undefined} value={d.device} onInput={(e) => set(i, { device: e.currentTarget.value })} /></label>
-              <datalist id={`${id}-names`}>{form.agents.find((a) => a.name === d.agent)?.interfaces.map((n) => <option key={n.name} value={n.name} />)}</datalist>
-              <button type="button" class="quiet icon-only" aria-label={`Remove interface ${i + 1}`} onClick={() => change({ device: draft.device.filter((_, j) => j !== i) })}><Icon name="trash" /></button>
+              <AgentSelect id={at} form={form} label="Agent" value={row.agent} fault={fault} onChange={(agent) => set(i, { agent })} />
+              <label>{label}<input type="text" list={known && `${at}-names`} spellcheck={false} autocapitalize="none" aria-describedby={fault && `${at}-fault`} aria-invalid={fault ? true : undefined} value={row.text} onInput={(e) => set(i, { text: e.currentTarget.value })} /></label>
+              {known && <datalist id={`${at}-names`}>{known(row.agent).map((n) => <option key={n} value={n} />)}</datalist>}
+              <button type="button" class="quiet icon-only" aria-label={`Remove ${noun} ${i + 1}`} onClick={() => onChange(rows.filter((_, j) => j !== i))}><Icon name="trash" /></button>
             </div>
-            <Fault id={id} text={fault} />
+            <Fault id={at} text={fault} />
           </div>
         );
       })}
-      <div><button type="button" onClick={() => change({ device: [...draft.device, { agent: "", device: "" }] })}><Icon name="plus" /> Add an interface</button></div>
+      <div><button type="button" onClick={() => onChange([...rows, { agent: "", text: "" }])}><Icon name="plus" /> Add {/^[aeiou]/.test(noun) ? "an" : "a"} {noun}</button></div>
     </FieldGroup>
+  );
+}
+
+function Devices({ form }: { form: Form }) {
+  const { draft, change } = form;
+  return (
+    <TextsByAgent form={form} id="f-device" legend="Interfaces" noun="interface" label="Interface" help="By default an agent uses the interface of its route to the peer. Override it if that is wrong, or to keep two sessions apart."
+      rows={draft.device.map(({ agent, device }) => ({ agent, text: device }))} known={(agent) => form.agents.find((a) => a.name === agent)?.interfaces.map((n) => n.name) ?? []}
+      onChange={(rows) => change({ device: rows.map(({ agent, text }) => ({ agent, device: text })) })} />
+  );
+}
+
+function Transit({ form }: { form: Form }) {
+  const { draft, change } = form;
+  return (
+    <TextsByAgent form={form} id="f-transit" legend="Hosts behind agents" noun="router" label="Prefixes, separated by commas"
+      help="An agent on a router can measure the packets that it forwards for hosts without an agent, in place of its own. The policy of its host has to allow these prefixes."
+      rows={draft.transit.map(({ agent, prefixes }) => ({ agent, text: prefixes }))}
+      onChange={(rows) => change({ transit: rows.map(({ agent, text }) => ({ agent, prefixes: text })) })} />
   );
 }
 
@@ -110,7 +141,7 @@ function SingleSources({ form }: { form: Form }) {
               <AgentSelect id={id} form={form} label="Source" value={s.agent} fault={fault} onChange={(agent) => set(i, agent, {})} />
               <label>Packets
                 <select value={s.sampling.mode} onChange={(e) => set(i, s.agent, { mode: e.currentTarget.value as SamplingMode })}>
-                  <option value="all">every packet</option><option value="every">1 in N, by count</option><option value="random">1 in N, at random</option>
+                  <option value="all">every packet</option><option value="every">1 in N, by count</option><option value="random">1 in N, at random</option><option value="hash">1 in N, by content</option>
                 </select>
               </label>
               <button type="button" class="quiet icon-only" aria-label={`Remove source ${i + 1}`} onClick={() => change({ samplingFor: draft.samplingFor.filter((_, j) => j !== i) })}><Icon name="trash" /></button>

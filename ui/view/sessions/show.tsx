@@ -4,6 +4,7 @@ import { createCommand } from "../../data/command.ts";
 import { defaults } from "../../data/defaults.ts";
 import { pairsFault, pairsVersion, pairTable, watchPairs } from "../../data/pairs.ts";
 import { facts, pointNames, whenWords } from "../../data/phrase.ts";
+import { settings } from "../../data/points.ts";
 import { duration, moment, packetRate, rate, share } from "../../data/quantity.ts";
 import { go, href } from "../../data/route.ts";
 import { useResource } from "../../data/resource.ts";
@@ -75,6 +76,7 @@ function usePairs(session: Session | undefined): readonly Pair[] {
 
 function Facts({ session }: { session: Session }) {
   if (!session.spec) return null;
+  const described = useResource(settings).value.value ?? [];
   const when = timing(session);
   const created = millis(session.created);
   return (
@@ -82,7 +84,7 @@ function Facts({ session }: { session: Session }) {
       <header><h2 id="facts-title">Specification</h2></header>
       <p>{capital(whenWords(session.spec))}.{when && <span class="soft block">{when.label}: {when.text}</span>}</p>
       <dl class="session-facts">
-        {facts(session.spec).filter((f) => f.label !== "When").map((f) => <div key={f.label}><dt>{f.label}</dt><dd>{f.text}</dd></div>)}
+        {facts(session.spec, described).filter((f) => f.label !== "When").map((f) => <div key={f.label}><dt>{f.label}</dt><dd>{f.text}</dd></div>)}
         {created !== undefined && <div><dt>Created</dt><dd>{moment(created)} by {session.createdBy || "unknown"}</dd></div>}
         <div><dt>Revision</dt><dd>{session.revision.toString()}</dd></div>
       </dl>

@@ -1,4 +1,5 @@
 // The selection of the topology view, kept in the address.
+import { inPackets } from "../../data/one-way.ts";
 import { familyOf, pairName, type Family } from "../../data/topology.ts";
 import type { Path } from "../../gen/topology_pb.ts";
 import { refine, type Route } from "../../data/route.ts";
@@ -45,6 +46,8 @@ export function choosePath(path: Pick<Path, "source" | "destination" | "address"
 export function shownFamily(choice: Choice, paths: Path[]): Family {
   if (choice.family) return choice.family;
   if (choice.address) return choice.address.includes(":") ? "6" : "4";
+  const pair = paths.filter((p) => p.source === choice.source && p.destination === choice.destination);
+  if (pair.some(inPackets)) return "6"; // of which there are figures of each hop
   return paths.length > 0 && paths.every((p) => familyOf(p) === "6") ? "6" : "4";
 }
 
@@ -53,6 +56,6 @@ export function chosenPaths(choice: Choice, paths: Path[], family: Family): { al
   const all = paths.filter((p) => p.source === choice.source && p.destination === choice.destination);
   const fits = all.filter((p) => family === "all" || familyOf(p) === family);
   const shown = fits.find((p) => p.address === choice.address && (!choice.protocol || p.protocol === choice.protocol))
-    ?? fits.find((p) => p.reached) ?? fits[0];
+    ?? fits.find(inPackets) ?? fits.find((p) => p.reached) ?? fits[0];
   return { all, shown };
 }

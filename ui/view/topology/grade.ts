@@ -1,5 +1,6 @@
 // Colours of edges: five fixed classes of delay and of loss.
 import { boundOf, type Bound, type PairLoss } from "../../data/bound.ts";
+import { oneWaySentence } from "../../data/one-way.ts";
 import { duration, share } from "../../data/quantity.ts";
 import type { Way } from "../../data/topology.ts";
 
@@ -13,7 +14,7 @@ interface Grade {
 const colours = ["--heat-1", "--heat-2", "--heat-3", "--heat-4", "--heat-5"];
 const grades = (rows: [string, number][]): Grade[] => rows.map(([text, below], i) => ({ text, below, colour: colours[i] ?? "--heat-5" }));
 
-/** Classes of round-trip time differences, ns. */
+/** Classes of one-way delays and of round-trip time differences, ns. */
 export const delayGrades = grades([["below 0.1 ms", 1e5], ["0.1 to 1 ms", 1e6], ["1 to 10 ms", 1e7], ["10 to 100 ms", 1e8], ["100 ms and more", Infinity]]);
 
 /** Classes of loss ratios. */
@@ -39,6 +40,7 @@ export interface Losses {
 /** The figure of a way. */
 export function figureOf(way: Way, by: "delay" | "loss", losses: Losses): Figure {
   if (by === "loss") return lossFigure(boundOf(way, losses.pairs, losses.counts, losses.since));
+  if (way.oneWay) return { value: Math.max(0, Number(way.oneWay.p50Ns)), text: `${duration(Number(way.oneWay.p50Ns))} one way`, long: oneWaySentence(way.oneWay) };
   if (way.rtt === undefined) return { text: "not measured", long: "not measured: one end did not answer" };
   if (way.negative) return { value: 0, text: "0 ms", long: "0 ms; the far end answered sooner than the near end, whose replies are delayed or take a longer way back" };
   return { value: way.rtt, text: duration(way.rtt), long: `${duration(way.rtt)}: round-trip time to the far end minus that to the near end` };

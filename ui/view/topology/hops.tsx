@@ -3,6 +3,7 @@ import { duration } from "../../data/quantity.ts";
 import type { Line } from "../../data/trace.ts";
 import type { Hop } from "../../gen/topology_pb.ts";
 import type { Figure } from "./grade.ts";
+import { Inside, profiled } from "./one-way.tsx";
 
 /** The host name of an address, if known. */
 export type Naming = (address: string) => string | undefined;
@@ -29,13 +30,13 @@ export function Hops({ hops, naming, reached, edges, what }: HopsProps) {
     <>
       <div class="scroll-x" tabIndex={0} role="group" aria-label="Hops of the path">
         <table class="hops">
-          <caption class="hidden-text">Hops of the path</caption>
+          <caption class="hidden-text">Round-trip times of each hop, by traceroute</caption>
           <thead><tr><th class="number">Hop</th><th>Address</th><th class="number">Round trip</th><th class="number">Replies</th><th class="number">{what}</th></tr></thead>
           <tbody>
             {hops.map((h, i) => (
               <tr key={h.ttl}>
                 <td class="number">{h.ttl}</td>
-                <td><Who hop={h} naming={naming} /></td>
+                <td><Who hop={h} naming={naming} />{profiled(h) && <Inside hop={h} />}</td>
                 <td class="number">{duration(h.address ? Number(h.rttNs) : undefined)}</td>
                 <td class="number">{h.answers}<span class="faint">/{h.sent}</span></td>
                 <td class="number" title={edges[i]?.long}>{edges[i]?.value === undefined ? "–" : edges[i].text}</td>
@@ -44,6 +45,7 @@ export function Hops({ hops, naming, reached, edges, what }: HopsProps) {
           </tbody>
         </table>
       </div>
+      <p class="small faint">Round trips of traceroute's own probes, there and back; they are no delays of a hop.</p>
       {hops.some((h) => !h.address) && <p class="small faint">A missing reply does not indicate loss: many routers do not reply, or not always.</p>}
       {!reached && <p class="small bad-text">The far end did not reply: the path is known only up to here.</p>}
     </>

@@ -16,7 +16,7 @@ export function Legend({ by, groups }: { by: "delay" | "loss"; groups: boolean }
         {groups && <li><Key><rect x="7" y="1" width="14" height="14" rx="5" class="key-group" /></Key>hosts behind one router; click to expand</li>}
       </ul>
       <ul aria-label={by === "loss" ? "Colours: loss" : "Colours: delay"}>
-        <li class="legend-title">{by === "loss" ? "Loss, upper bound" : "Round-trip time, far end minus near end"}</li>
+        <li class="legend-title">{by === "loss" ? "Loss, upper bound" : "Delay: one way where measured in packets, else round trip, far end minus near end"}</li>
         {grades.map((g, i) => <li key={g.text}><Key><path d="M1 8h26" class={`key-line heat-${i + 1}`} /></Key>{g.text}</li>)}
         <li><Key><path d="M1 8h26" class="key-line key-none" /></Key>not measured</li>
       </ul>
@@ -24,8 +24,8 @@ export function Legend({ by, groups }: { by: "delay" | "loss"; groups: boolean }
         <summary>How to read this</summary>
         {by === "loss"
           ? <p>The loss of an edge is not measured directly. Packets lost on an edge are lost for every pair that uses it, so the lowest loss of these pairs in the last minute is an upper bound for the edge, provided that their packets take the traced path.</p>
-          : <p>Tracing measures the round-trip time to each hop. The colour shows the smallest difference seen between both ends of an edge. It includes the return path and the router's reply time; negative values are shown as 0.</p>}
-        <p>Arrows point in the direction of the traced packets. A router replies with the address of its incoming interface, and a trace cannot tell which addresses belong to one router. So both directions of a path usually pass through different nodes. If they share two nodes, one line with two arrows shows both figures.</p>
+          : <><p>“One way” marks delays that were measured in packets: routers wrote the time into them (IOAM), in sessions with hop-by-hop measurement. The figure is the median of the last interval, from one end to the other.</p><p>Without that, tracing measures the round-trip time to each hop. The colour shows the smallest difference seen between both ends of an edge. It includes the return path and the router's reply time; negative values are shown as 0.</p></>}
+        <p>Arrows point in the direction of the traced packets. A router replies with the address of its incoming interface, and a trace cannot tell which addresses belong to one router. So both directions of a path usually pass through different nodes. Packets show a router by its IOAM identifier, which is a node of its own unless an agent on the router states it. If they share two nodes, one line with two arrows shows both figures.</p>
         <p>Wider lines are used by more pairs.</p>
       </details>
     </div>

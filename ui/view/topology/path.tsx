@@ -6,12 +6,14 @@ import { minute, minuteFault } from "../../data/minute.ts";
 import { ago, count, duration, lossOf, moment, share } from "../../data/quantity.ts";
 import { href } from "../../data/route.ts";
 import { millis } from "../../data/time.ts";
-import { familyOf, pairName, retrace } from "../../data/topology.ts";
+import { inPackets, methodOf } from "../../data/one-way.ts";
+import { pairName, retrace } from "../../data/topology.ts";
 import type { Path } from "../../gen/topology_pb.ts";
 import { Notice } from "../../part/notice.tsx";
 import { choosePair, choosePath, type Choice } from "./choice.ts";
 import type { Figure } from "./grade.ts";
 import { Hops, type Naming } from "./hops.tsx";
+import { OneWays, type NodeNaming } from "./one-way.tsx";
 import { Then } from "./then.tsx";
 
 interface PathProps {
@@ -20,13 +22,15 @@ interface PathProps {
   all: Path[];
   shown?: Path;
   naming: Naming;
+  /** The names of nodes. */
+  nodes: NodeNaming;
   hosts: string[];
   /** Figures of the edges of the shown path. */
   edges: (Figure | undefined)[];
 }
 
 /** PathPanel shows the path of the selected pair, or how to select one. */
-export function PathPanel({ choice, all, shown, naming, hosts, edges }: PathProps) {
+export function PathPanel({ choice, all, shown, naming, nodes, hosts, edges }: PathProps) {
   const { source, destination } = choice;
   if (!source || !destination) {
     const half = source || destination;
@@ -49,7 +53,8 @@ export function PathPanel({ choice, all, shown, naming, hosts, edges }: PathProp
       {all.length > 1 && shown && <Which all={all} shown={shown} />}
       {shown ? <Facts path={shown} /> : <Missing known={hosts.includes(source) && hosts.includes(destination)} others={all} same={source === destination} />}
       {operates.value && source !== destination && <TraceNow key={pairName(source, destination)} choice={choice} path={shown} />}
-      {shown && <Hops hops={shown.hops} naming={naming} reached={shown.reached} edges={edges} what={choice.by === "loss" ? "Edge lost" : "Edge"} />}
+      {shown && inPackets(shown) && <OneWays path={shown} nodes={nodes} losses={choice.by === "loss" ? edges : undefined} />}
+      {shown && !inPackets(shown) && <Hops hops={shown.hops} naming={naming} reached={shown.reached} edges={edges} what={choice.by === "loss" ? "Edge lost" : "Edge"} />}
       {shown && choice.at !== undefined && <Then key={`${shown.address} ${shown.protocol} ${choice.at}`} path={shown} at={choice.at} naming={naming} />}
     </section>
   );
@@ -70,12 +75,12 @@ function Measured({ source, destination }: { source: string; destination: string
 function Which({ all, shown }: { all: Path[]; shown: Path }) {
   return (
     <div class="field">
-      <label for="path-which">Traced to</label>
+      <label for="path-which">Measured to</label>
       <select id="path-which" value={String(all.indexOf(shown))} onChange={(e) => {
         const path = all[Number(e.currentTarget.value)];
         if (path) choosePath(path);
       }}>
-        {all.map((p, i) => <option key={`${p.address} ${p.protocol}`} value={String(i)}>{p.address}, {p.protocol}, IPv{familyOf(p)}{p.reached ? "" : ", not reached"}</option>)}
+        {all.map((p, i) => <option key={`${p.address} ${p.protocol}`} value={String(i)}>{p.address}, {methodOf(p)}{p.reached ? "" : ", not reached"}</option>)}
       </select>
     </div>
   );
@@ -87,9 +92,10 @@ function Facts({ path }: { path: Path }) {
   return (
     <dl class="path-facts">
       <div><dt>State</dt><dd><span class={`badge ${path.reached ? "good" : "bad"}`}>{path.reached ? "reached" : "not reached"}</span></dd></div>
-      <div><dt>Last traced</dt><dd title={traced ? moment(traced) : undefined}>{traced ? ago(traced) : "–"}</dd></div>
+      <div><dt>{inPackets(path) ? "Last measured" : "Last traced"}</dt><dd title={traced ? moment(traced) : undefined}>{traced ? ago(traced) : "–"}</dd></div>
       <div><dt>Route unchanged since</dt><dd>{changed ? moment(changed) : "–"}</dd></div>
-      <div><dt>Address</dt><dd><code>{path.address}</code> <span class="small faint">{path.protocol}</span></dd></div>
+      <div><dt>Address</dt><dd><code>{path.address}</code> <span class="small faint">{methodOf(path)}</span></dd></div>
+      {inPackets(path) && <div><dt>Packets in {duration(Number(path.intervalNs))}</dt><dd>{count(path.oneWay?.packets ?? 0n)}</dd></div>}
     </dl>
   );
 }
@@ -108,7 +114,7 @@ function TraceNow({ choice, path }: { choice: Choice; path?: Path }) {
   const trace = async (): Promise<void> => {
     setState({ busy: true });
     try {
-      const answer = await topologyClient.trace({ source: choice.source, destination: choice.destination, address: path?.address, protocol: path?.protocol }, { signal: abort.signal });
+      const answer = await topologyClient.trace({ source: choice.source, destination: choice.destination, address: path?.address, protocol: path && inPackets(path) ? undefined : path?.protocol }, { signal: abort.signal });
       const reached = answer.paths.filter((p) => p.reached).length;
       setState({ text: `Traced ${answer.paths.length === 1 ? "one path" : `${answer.paths.length} paths`}; ${reached === answer.paths.length ? "the far end replied" : `the far end replied on ${reached}`}.` });
       await retrace();

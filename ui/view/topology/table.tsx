@@ -1,5 +1,6 @@
 // All paths as a table.
 import { useState } from "preact/hooks";
+import { methodOf } from "../../data/one-way.ts";
 import { ago, moment } from "../../data/quantity.ts";
 import { millis } from "../../data/time.ts";
 import type { Path } from "../../gen/topology_pb.ts";
@@ -13,7 +14,7 @@ export function PathTable({ paths, shown }: { paths: Path[]; shown?: Path }) {
   const [rows, setRows] = useState(firstRows);
   const words = search.toLowerCase().split(/\s+/).filter(Boolean);
   const found = words.length === 0 ? paths : paths.filter((p) => {
-    const text = `${p.source} ${p.destination} ${p.address} ${p.hops.map((h) => h.address).join(" ")}`.toLowerCase();
+    const text = `${p.source} ${p.destination} ${p.address} ${methodOf(p)} ${p.nodes.join(" ")} ${p.hops.map((h) => h.address).join(" ")}`.toLowerCase();
     return words.every((w) => text.includes(w));
   });
   return (
@@ -25,15 +26,15 @@ export function PathTable({ paths, shown }: { paths: Path[]; shown?: Path }) {
       </header>
       <div class="scroll-x">
         <table class="paths">
-          <caption class="hidden-text">Traced paths; choose one to see its hops</caption>
-          <thead><tr><th>Path</th><th>Address</th><th class="number">Hops</th><th>Far end</th><th>Route since</th><th>Traced</th></tr></thead>
+          <caption class="hidden-text">Paths; choose one to see its hops</caption>
+          <thead><tr><th>Path</th><th>Address</th><th class="number">Hops</th><th>Far end</th><th>Route since</th><th>Measured</th></tr></thead>
           <tbody>
             {found.slice(0, rows).map((p) => {
               const on = p.source === shown?.source && p.destination === shown.destination && p.address === shown.address && p.protocol === shown.protocol;
               return (
                 <tr key={`${p.source} ${p.destination} ${p.address} ${p.protocol}`} class={on ? "chosen" : ""}>
                   <td><button type="button" class="quiet path-button" aria-pressed={on} onClick={() => choosePath(p)}>{p.source} to {p.destination || p.address}</button></td>
-                  <td><code>{p.address}</code> <span class="small faint">{p.protocol}</span></td>
+                  <td><code>{p.address}</code> <span class="small faint">{methodOf(p)}</span></td>
                   <td class="number">{p.hops.length}</td>
                   <td>{p.reached ? "reached" : <span class="bad-text">not reached</span>}</td>
                   <td>{time(p.changed, moment)}</td>

@@ -1,6 +1,7 @@
 // A path at a time in the past beside the current one.
 import { useEffect, useState } from "preact/hooks";
 import { sentence } from "../../data/client.ts";
+import { inPackets } from "../../data/one-way.ts";
 import { moment } from "../../data/quantity.ts";
 import { refine } from "../../data/route.ts";
 import { millis } from "../../data/time.ts";
@@ -19,7 +20,9 @@ interface ThenProps {
 export function Then({ path, at, naming }: ThenProps) {
   const [change, setChange] = useState<GetPathChangeResponse>();
   const [fault, setFault] = useState<string>();
+  const traced = !inPackets(path);
   useEffect(() => {
+    if (!traced) return undefined;
     const abort = new AbortController();
     pathChange(path, at, abort.signal).then(setChange, (e: unknown) => !abort.signal.aborted && setFault(sentence(e)));
     return () => abort.abort();
@@ -31,7 +34,8 @@ export function Then({ path, at, naming }: ThenProps) {
         <button class="quiet" type="button" onClick={() => refine({ at: undefined })}>Close</button>
       </header>
       {fault && <p class="bad-text" role="alert">{fault}</p>}
-      {!fault && (change ? <Routes path={path} change={change} naming={naming} /> : <p class="soft" role="status">Loading…</p>)}
+      {!traced && <p class="soft">The event above names the routes before and after. Times of that day are in the stream <code>hop_delays</code>.</p>}
+      {traced && !fault && (change ? <Routes path={path} change={change} naming={naming} /> : <p class="soft" role="status">Loading…</p>)}
     </section>
   );
 }

@@ -37,7 +37,7 @@ func dissect(t *testing.T, packets []captured, when time.Time, port uint16, fiel
 		t.Fatal(err)
 	}
 	fields = append(fields, "_ws.lua.error")
-	args := []string{"-r", file, "-X", "lua_script:../../pillion.lua", "-n", "-o", fmt.Sprint("pillion.port:", port), "-T", "fields", "-E", "occurrence=l"}
+	args := []string{"-r", file, "-X", "lua_script:../../pillion.lua", "-n", "-o", "udp.check_checksum:TRUE", "-o", fmt.Sprint("pillion.port:", port), "-T", "fields", "-E", "occurrence=l"}
 	for _, f := range fields {
 		args = append(args, "-e", f)
 	}
@@ -104,6 +104,9 @@ func fieldsOf(v codec.Vector, when time.Time) map[string]string {
 		"pillion.modules":  v.Mark.Modules.String(),
 		"pillion.next":     strconv.Itoa(int(next)),
 	}
+	if codec.HasBlocks(v.Encoding) {
+		want["pillion.modules"] = "loss"
+	}
 	if codec.HasTicks(v.Encoding) {
 		want["pillion.next"] = "" // nothing follows
 	}
@@ -113,7 +116,7 @@ func fieldsOf(v codec.Vector, when time.Time) map[string]string {
 			want["pillion.received"] = v.Mark.Received.Near(when).Format(layout)
 		}
 	}
-	if v.Mark.Modules&wire.Loss != 0 {
+	if v.Mark.Modules&wire.Loss != 0 && v.Encoding != wire.PDM { // whose fields Wireshark shows by itself
 		want["pillion.sequence"] = strconv.Itoa(int(v.Mark.Sequence))
 		want["pillion.single"] = map[bool]string{true: "1", false: "0"}[v.Mark.Single]
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 )
 
 var (
+	headers = regexp.MustCompile("(?s)<!-- header: ([^\n]+) -->\n```\n(.*?)```")
 	example = regexp.MustCompile("(?s)<!-- golden vector: ([^\n]+) -->\n```\n(.*?)```")
 	octets  = regexp.MustCompile(`^[0-9a-f]{2}( [0-9a-f]{2})*`)
 )
@@ -27,15 +29,7 @@ func TestDocumentedPackets(t *testing.T) {
 		marked[v.Name] = v.Marked
 	}
 	for _, found := range example.FindAllStringSubmatch(string(text), -1) {
-		name := found[1]
-		var packet []byte
-		for line := range strings.Lines(found[2]) {
-			b, err := hex.DecodeString(strings.ReplaceAll(octets.FindString(line), " ", ""))
-			if err != nil {
-				t.Fatal(err)
-			}
-			packet = append(packet, b...)
-		}
+		name, packet := found[1], documented(t, found[2])
 		if !bytes.Equal(packet, marked[name]) {
 			t.Errorf("%s: documented as\n%x, is\n%x", name, packet, marked[name])
 		}
@@ -48,6 +42,41 @@ func TestDocumentedPackets(t *testing.T) {
 	for _, e := range wire.Encodings() {
 		if !encodings[e] {
 			t.Errorf("docs/wire.md has no packet in the encoding %v", e)
+		}
+	}
+}
+
+// documented reads the octets of an example.
+func documented(t *testing.T, lines string) (all []byte) {
+	t.Helper()
+	for line := range strings.Lines(lines) {
+		b, err := hex.DecodeString(strings.ReplaceAll(octets.FindString(line), " ", ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, b...)
+	}
+	return all
+}
+
+// TestDocumentedHeaders: the headers in docs/wire.md are the vectors of standards with these names.
+func TestDocumentedHeaders(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/wire.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := headers.FindAllStringSubmatch(string(text), -1)
+	if len(found) < 4 {
+		t.Errorf("docs/wire.md has %d headers", len(found))
+	}
+	for _, f := range found {
+		i := slices.IndexFunc(standardVectors, func(v standardVector) bool { return v.name == f[1] })
+		if i < 0 {
+			t.Errorf("no vector is named %q", f[1])
+			continue
+		}
+		if got, want := documented(t, f[2]), unhex(t, standardVectors[i].hex); !bytes.Equal(got, want) {
+			t.Errorf("%s: documented as\n%x, is\n%x", f[1], got, want)
 		}
 	}
 }

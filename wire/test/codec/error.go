@@ -7,6 +7,10 @@ var (
 	ErrNotMark   = errors.New("not a mark")     // bytes of another protocol
 	ErrMalformed = errors.New("malformed mark") // claims to be a mark, is not well-formed
 	ErrShort     = errors.New("too short")      // fewer bytes than the headers need
+
+	// ErrForeign: a mark that a destination reads and leaves in the packet, since it is not as
+	// Pillion writes it.
+	ErrForeign = errors.New("mark of another writer")
 )
 
 // What Insert and Extract return for a packet that is not sound in itself.

@@ -13,7 +13,7 @@ import (
 var parseErrors = []error{codec.ErrNotMark, codec.ErrMalformed, codec.ErrShort}
 
 // packetErrors are the additional errors that Extract may return.
-var packetErrors = append([]error{codec.ErrVersion, codec.ErrLength, codec.ErrChecksum}, parseErrors...)
+var packetErrors = append([]error{codec.ErrVersion, codec.ErrLength, codec.ErrChecksum, codec.ErrForeign}, parseErrors...)
 
 // checkError fails if err is not one of those named.
 func checkError(t *testing.T, err error, allowed []error) {
@@ -29,6 +29,8 @@ func checkError(t *testing.T, err error, allowed []error) {
 func FuzzParseOptions(f *testing.F) {
 	for _, v := range load(f) {
 		if v.Encoding == wire.Native {
+			f.Add(codec.AppendOptions(nil, 17, v.Mark))
+			v.Mark.Options = codec.AppendModules(codec.ModuleOption{ID: 0x40, Data: []byte{64}}, codec.IngressOption(42))
 			f.Add(codec.AppendOptions(nil, 17, v.Mark))
 		}
 	}
@@ -47,6 +49,8 @@ func FuzzParseOptions(f *testing.F) {
 func FuzzParseShim(f *testing.F) {
 	for _, v := range load(f) {
 		if v.Encoding != wire.Native && !codec.HasTicks(v.Encoding) {
+			f.Add(codec.AppendShim(nil, 17, v.Mark))
+			v.Mark.Options = codec.AppendModules(codec.ModuleOption{ID: 0x40, Data: []byte{64}}, codec.IngressOption(42))
 			f.Add(codec.AppendShim(nil, 17, v.Mark))
 		}
 	}
@@ -149,7 +153,7 @@ func FuzzTag(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		b = sound(b)
-		m, err := codec.Tag(b, markOf(wire.Shim, wire.Loss), countingKey, vectorTime)
+		m, err := codec.Tag(b, wire.Shim, markOf(wire.Shim, wire.Loss), countingKey, vectorTime)
 		if err != nil {
 			checkError(t, err, packetErrors)
 			return

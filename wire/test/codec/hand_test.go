@@ -65,6 +65,20 @@ var handVectors = []struct {
 		marked:   `4500 0020 0001 4000 40fd 4da9 c0000201 c6336402  02 c8 04 00 80000005  deadbeef`,
 	},
 	{
+		// length +0c, protocol c8 to fd (+35): sum b25a
+		name: "shim loss, single, hop count", encoding: wire.Shim,
+		mark:     codec.Mark{Modules: wire.Loss, Sequence: 5, Single: true, Options: codec.AppendModules(codec.ModuleOption{ID: 0x40, Data: []byte{64}})},
+		original: handIPv4,
+		marked:   `4500 0024 0001 4000 40fd 4da5 c0000201 c6336402  12 c8 08 00 80000005 3e0240 40  deadbeef`,
+	},
+	{
+		name: "native loss, single, hop count", encoding: wire.Native,
+		mark:     codec.Mark{Modules: wire.Loss, Sequence: 5, Single: true, Options: codec.AppendModules(codec.ModuleOption{ID: 0x40, Data: []byte{64}})},
+		original: `6a512345 0000 3b ff 20010db8000000000000000000000001 20010db8000000000000000000000002`,
+		marked: `6a512345 0010 3c ff 20010db8000000000000000000000001 20010db8000000000000000000000002
+			3b 01  1e 04 80000005  3e 02 40 40  01 02 0000`,
+	},
+	{
 		// inner: length +14, protocol +35: sum b262; outer: length +28, protocol c8 to 04 (-c4): sum b17d
 		name: "ipip delay", encoding: wire.IPIP,
 		mark:     codec.Mark{Modules: wire.Delay, Sent: 0x00000000_00000001, Received: 0x00000001_00000000},
@@ -119,6 +133,70 @@ var handVectors = []struct {
 		marked: `60000000 002c 06 40 20010db8000000000000000000000001 20010db8000000000000000000000002
 			03e8 07d0 00000001 00000002 b0 10 2000 94ce 0000 01 01 08 0a 11111111 22222222
 			fd 0c 504c 00000000 ffffffff`,
+	},
+	{
+		name: "ioam-e2e delay,loss", encoding: wire.IOAME2E,
+		mark: codec.Mark{Modules: wire.Delay | wire.Loss, Sent: 0xeb6f8d80_40000000, Sequence: 0x00120007, Single: true},
+		original: `60000000 0008 11 40 20010db8000000000000000000000001 20010db8000000000000000000000002
+			03e8 07d0 0008 abcd`,
+		marked: `60000000 0020 3c 40 20010db8000000000000000000000001 20010db8000000000000000000000002
+			11 02 0100 11 12 00 03 0000 7000 80120007 eb6f8d8040000000
+			03e8 07d0 0008 abcd`,
+	},
+	{
+		name: "ioam-e2e tagged loss, after hop-by-hop", encoding: wire.IOAME2E,
+		mark: codec.Mark{Modules: wire.Loss, Sequence: 5, Single: true, Tagged: true, Tag: 0xcafef00d},
+		original: `60000000 0008 00 01 fe800000000000000000000000000001 ff020000000000000000000000000002
+			3b 00 05 02 0000 01 00`,
+		marked: `60000000 0020 00 01 fe800000000000000000000000000001 ff020000000000000000000000000002
+			3c 00 05 02 0000 01 00
+			3b 02 0100 11 0a 00 03 0000 4000 80000005 3e 05 01 cafef00d 00`,
+	},
+	{
+		name: "ioam-trace delay,loss, tagged", encoding: wire.IOAMTrace,
+		mark: codec.Mark{Modules: wire.Delay | wire.Loss, Sent: 0xeb6f8d80_40000000, Sequence: 0x00120007, Single: true, Tagged: true, Tag: 0xcafef00d},
+		original: `60000000 0008 11 40 20010db8000000000000000000000001 20010db8000000000000000000000002
+			03e8 07d0 0008 abcd`,
+		marked: `60000000 0098 00 40 20010db8000000000000000000000001 20010db8000000000000000000000002
+			11 11 0100 31 6a 00 00 0000 1818 b0000000 ` + zeros96 + `
+			11 12 00 03 0000 7000 80120007 eb6f8d8040000000 3e 05 01 cafef00d 01 03 000000
+			03e8 07d0 0008 abcd`,
+	},
+	{
+		name: "pdm, first packet", encoding: wire.PDM,
+		mark: codec.Mark{Modules: wire.Loss, Sequence: 8000, Single: true},
+		original: `60000000 0008 11 40 20010db8000000000000000000000001 20010db8000000000000000000000002
+			03e8 07d0 0008 abcd`,
+		marked: `60000000 0018 3c 40 20010db8000000000000000000000001 20010db8000000000000000000000002
+			11 01 0f 0a 00 00 1f40 0000 0000 0000 01 00
+			03e8 07d0 0008 abcd`,
+	},
+	{
+		name: "pdm tagged reply, after hop-by-hop", encoding: wire.PDM,
+		mark: codec.Mark{Modules: wire.Loss, Sequence: 1000, Single: true, Echo: pdmReply.Echo, Tagged: true, Tag: 0xcafef00d},
+		original: `60000000 0008 00 01 fe800000000000000000000000000001 ff020000000000000000000000000002
+			3b 00 05 02 0000 01 00`,
+		marked: `60000000 0020 00 01 fe800000000000000000000000000001 ff020000000000000000000000000002
+			3c 00 05 02 0000 01 00
+			3b 02 0f 0a 1d 24 03e8 1f40 9184 e35f 3e 05 01 cafef00d 01 01 00`,
+	},
+	{
+		name: "altmark", encoding: wire.AltMark,
+		mark: codec.Mark{Block: codec.AltMark{Flow: 0xabcde, Delay: true}},
+		original: `60000000 0008 11 40 20010db8000000000000000000000001 20010db8000000000000000000000002
+			03e8 07d0 0008 abcd`,
+		marked: `60000000 0010 3c 40 20010db8000000000000000000000001 20010db8000000000000000000000002
+			11 00 12 04 abcde400
+			03e8 07d0 0008 abcd`,
+	},
+	{
+		name: "altmark tagged, after hop-by-hop", encoding: wire.AltMark,
+		mark: codec.Mark{Block: codec.AltMark{Flow: 0x00001, Loss: true}, Tagged: true, Tag: 0xcafef00d},
+		original: `60000000 0008 00 01 fe800000000000000000000000000001 ff020000000000000000000000000002
+			3b 00 05 02 0000 01 00`,
+		marked: `60000000 0018 00 01 fe800000000000000000000000000001 ff020000000000000000000000000002
+			3c 00 05 02 0000 01 00
+			3b 01 12 04 00001800 3e 05 01 cafef00d 00`,
 	},
 	{
 		name: "native tagged loss", encoding: wire.Native,

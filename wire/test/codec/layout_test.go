@@ -17,6 +17,8 @@ var layout = []struct {
 	name  string
 	value uint64
 }{
+	{"WIRE_MODULES", 16},
+	{"WIRE_MODULE_BYTES_MAX", 32},
 	{"WIRE_DELAY", uint64(wire.Delay)},
 	{"WIRE_LOSS", uint64(wire.Loss)},
 	{"WIRE_SPARSE", 4},
@@ -59,6 +61,10 @@ var layout = []struct {
 	{"WIRE_NTP_UNIX", codec.NTPUnix},
 	{"WIRE_EXID", codec.ExID},
 	{"WIRE_EXID_SPARSE", codec.ExIDSparse},
+	{"WIRE_EXID_AGGREGATE", codec.ExIDAggregate},
+	{"WIRE_AGGREGATE", 0x80},
+	{"WIRE_AGGREGATE_FIELDS", 0x1f},
+	{"WIRE_NATIVE_AGGREGATE_LOSS", 16},
 	{"WIRE_EXPERIMENT_LENGTH", 12},
 	{"WIRE_EXPERIMENT_TAGGED_LENGTH", 16},
 	{"WIRE_TIME_SHIFT", 4},
@@ -132,6 +138,7 @@ func TestLayout(t *testing.T) {
 	for _, l := range layout {
 		want = append(want, fmt.Sprint(l.name, " ", l.value))
 	}
+	want = append(want, compiledStandards(t)...)
 	for _, v := range load(t) {
 		kind, header, next, pad := cut(t, v.Marked, v.Encoding)
 		if kind == "" {

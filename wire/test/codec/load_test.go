@@ -26,6 +26,12 @@ func TestLoadCovers(t *testing.T) {
 	}
 	both := wire.Delay | wire.Loss
 	for _, e := range wire.Encodings() {
+		if codec.HasBlocks(e) {
+			if plain, tagged := count[kind{e, 0, false, false}], count[kind{e, 0, false, true}]; plain < 2 || tagged < 2 {
+				t.Errorf("%d vectors of %v, %d with a tag", plain, e, tagged)
+			}
+			continue
+		}
 		for _, k := range []kind{
 			{e, wire.Delay, false, false},
 			{e, wire.Loss, false, false},
@@ -35,6 +41,9 @@ func TestLoadCovers(t *testing.T) {
 			{e, both, true, false},
 			{e, both, true, true},
 		} {
+			if k.sparse && e.Carries()&wire.CarriesSparse == 0 || !e.Carries().Allows(k.modules) {
+				continue
+			}
 			if n := count[k]; n < 2 {
 				t.Errorf("%d vectors of %+v", n, k)
 			}

@@ -21,16 +21,28 @@ const (
 type Mark struct {
 	Modules  wire.Module // which of the other fields travel; the rest stay zero
 	Sent     Timestamp   // Delay: when the source sent the packet
-	Received Timestamp   // Delay: when an edge received it, zero until then
+	Received Timestamp   // Delay: when a waypoint received it, zero until then
 	Sequence uint32      // Loss: first number of the packet's burst, modulo 2^31
 	Single   bool        // Loss: the packet left alone, its number is its own
-	Sparse   bool        // Delay and Loss: numbers count packets without a mark, too
-	Tagged   bool        // with Loss: the mark ends with Tag
-	Tag      uint32      // proves which host wrote the mark: see ComputeTag
+	// Aggregate, with Loss: the fields by which flows are told apart, if not by addresses,
+	// protocol and ports. They are those of flow_fields in probe/bpf/flow.h.
+	Aggregate uint8
+	Sparse    bool   // Delay and Loss: numbers count packets without a mark, too
+	Tagged    bool   // with Loss: the mark ends with Tag
+	Tag       uint32 // proves which host wrote the mark: see ComputeTag
+
+	// Options of modules as they travel, from AppendModules; not in options of transports, nor
+	// in marks of standards.
+	Options string
+
+	Echo Echo // what the encoding pdm says of the other direction
 
 	// Delay, in an option of the transport, which has no room for a Timestamp: Sent in
 	// units of 16 ns since 1970, UTC, modulo 2^32; Sent and Received are zero.
 	Ticks uint32
+
+	// Block is what an option of Alternate Marking says; such a mark carries nothing else.
+	Block AltMark
 }
 
 // tickShift is the logarithm of the nanoseconds in a tick.
@@ -56,7 +68,8 @@ func TicksOf(t time.Time) uint32 { return uint32(t.UnixNano() >> tickShift) }
 
 // check returns an error unless a mark can carry what m does.
 func (m Mark) check() error {
-	if !m.Modules.Valid() || m.Sparse && m.Modules != wire.Delay|wire.Loss || m.Tagged && m.Modules&wire.Loss == 0 {
+	if !m.Modules.Valid() || m.Sparse && m.Modules != wire.Delay|wire.Loss || m.Tagged && m.Modules&wire.Loss == 0 ||
+		m.Aggregate != 0 && (m.Sparse || m.Aggregate >= aggregateFields) {
 		return fmt.Errorf("modules %v, sparse %v, tagged %v: %w", m.Modules, m.Sparse, m.Tagged, ErrModules)
 	}
 	return nil
@@ -64,10 +77,7 @@ func (m Mark) check() error {
 
 // overhead returns the number of bytes that m adds to a packet, without padding.
 func (m Mark) overhead(e wire.Encoding) int {
-	if m.Tagged {
-		return e.TaggedOverhead(m.Modules)
-	}
-	return e.Overhead(m.Modules)
+	return e.Size(m.Modules, m.Tagged, m.Sparse || m.Aggregate != 0, len(m.Options))
 }
 
 // number returns sequence number and single bit as they travel, zero without Loss.
@@ -109,12 +119,11 @@ func (m Mark) appendExperiment(b []byte) ([]byte, error) {
 	if m.Modules&wire.Delay != 0 && m.Ticks == 0 {
 		return nil, fmt.Errorf("delay without ticks: %w", ErrEncoding)
 	}
-	b = append(b, OptionKind, m.experimentSize())
-	if m.Sparse {
-		b = binary.BigEndian.AppendUint16(b, ExIDSparse)
-	} else {
-		b = binary.BigEndian.AppendUint16(b, ExID)
+	if m.Options != "" {
+		return nil, fmt.Errorf("options of modules: %w", ErrEncoding)
 	}
+	b = append(b, OptionKind, m.experimentSize())
+	b = binary.BigEndian.AppendUint16(b, m.exID())
 	b = m.appendLoss(b)
 	return m.appendTag(binary.BigEndian.AppendUint32(b, m.Ticks)), nil
 }
@@ -127,10 +136,22 @@ func (m Mark) experimentSize() uint8 {
 	return experimentLength
 }
 
-// isExID reports whether an experiment identifier is one of ours.
+// exID returns the experiment identifier of the option.
+func (m Mark) exID() uint16 {
+	switch {
+	case m.Sparse:
+		return ExIDSparse
+	case m.Aggregate != 0:
+		return ExIDAggregate | uint16(m.Aggregate)
+	}
+	return ExID
+}
+
+// isExID reports whether an experiment identifier is one of ours. Those of aggregates by no field
+// and by all of them, which is no aggregate, are not.
 func isExID(b []byte) bool {
 	id := binary.BigEndian.Uint16(b)
-	return id == ExID || id == ExIDSparse
+	return id == ExID || id == ExIDSparse || id > ExIDAggregate && id < ExIDAggregate|aggregateFields
 }
 
 // setExperiment reads the experimental option of a transport, which must fill b. Its kind and
@@ -145,7 +166,11 @@ func (m *Mark) setExperiment(b []byte) error {
 	if m.Ticks = binary.BigEndian.Uint32(b[8:]); m.Ticks != 0 {
 		m.Modules |= wire.Delay
 	}
-	m.Sparse = binary.BigEndian.Uint16(b[2:]) == ExIDSparse
+	id := binary.BigEndian.Uint16(b[2:])
+	m.Sparse = id == ExIDSparse
+	if id&^aggregateFields == ExIDAggregate {
+		m.Aggregate = uint8(id & aggregateFields)
+	}
 	if len(b) == taggedExperimentLength {
 		m.setTag(b[12:])
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 
 	"pillion.dev/wire"
 )
@@ -34,6 +35,16 @@ func init() { layouts[wire.Native] = layout{insertNative, extractNative} }
 
 // insertNative writes m into an IPv6 packet.
 func insertNative(packet []byte, m Mark, _ uint16) ([]byte, error) {
+	return insertOptions(packet, func(b []byte, next uint8) []byte { return AppendOptions(b, next, m) })
+}
+
+// insertOptions puts a Destination Options header, which build appends, into an IPv6 packet.
+func insertOptions(packet []byte, build func(b []byte, next uint8) []byte) ([]byte, error) {
+	return insertHeader(packet, nextDestinationOptions, func(b []byte, next uint8) ([]byte, error) { return build(b, next), nil })
+}
+
+// insertHeader puts an extension header of a kind, which build appends, into an IPv6 packet.
+func insertHeader(packet []byte, kind uint8, build func(b []byte, next uint8) ([]byte, error)) ([]byte, error) {
 	at, field, err := optionsPlace(packet)
 	if err != nil {
 		return nil, err
@@ -42,42 +53,55 @@ func insertNative(packet []byte, m Mark, _ uint16) ([]byte, error) {
 	if refusal := refusals[next]; refusal != nil {
 		return nil, fmt.Errorf("next header %d: %w", next, refusal)
 	}
-	size := m.overhead(wire.Native)
-	payload := len(packet) - ipv6Size + size
+	if kind == nextHopByHop && at != ipv6Size {
+		return nil, fmt.Errorf("packet has a Hop-by-Hop header: %w", ErrEncoding)
+	}
+	marked, err := build(slices.Clone(packet[:at]), next)
+	if err != nil {
+		return nil, err
+	}
+	marked = append(marked, packet[at:]...)
+	payload := len(marked) - ipv6Size
 	if payload > math.MaxUint16 {
 		return nil, fmt.Errorf("payload of %d bytes: %w", payload, ErrTooLong)
 	}
-	marked := make([]byte, 0, len(packet)+size)
-	marked = append(marked, packet[:at]...)
-	marked = AppendOptions(marked, next, m)
-	marked = append(marked, packet[at:]...)
-	marked[field] = nextDestinationOptions
+	marked[field] = kind
 	binary.BigEndian.PutUint16(marked[4:], uint16(payload))
 	return marked, nil
 }
 
 // extractNative takes the mark out of an IPv6 packet.
 func extractNative(packet []byte, _ uint16) (original []byte, m Mark, err error) {
+	original, err = extractOptions(packet, func(b []byte) (next uint8, n int, err error) {
+		m, next, n, err = ParseOptions(b)
+		return next, n, err
+	})
+	return original, m, err
+}
+
+// extractOptions takes out a Destination Options header, which parse reads: it returns what
+// follows the header and how long it is.
+func extractOptions(packet []byte, parse func(b []byte) (next uint8, n int, err error)) (original []byte, err error) {
 	at, field, err := optionsPlace(packet)
 	if err != nil {
-		return nil, Mark{}, err
+		return nil, err
 	}
 	if packet[field] != nextDestinationOptions {
-		return nil, Mark{}, fmt.Errorf("next header %d: %w", packet[field], ErrNotMark)
+		return nil, fmt.Errorf("next header %d: %w", packet[field], ErrNotMark)
 	}
-	m, next, n, err := ParseOptions(packet[at:])
+	next, n, err := parse(packet[at:])
 	if err != nil {
-		return nil, Mark{}, err
+		return nil, err
 	}
 	if next == nextHopByHop { // RFC 8200: only immediately after the fixed header, so it cannot be moved
-		return nil, Mark{}, fmt.Errorf("Hop-by-Hop header after the mark: %w", ErrMalformed)
+		return nil, fmt.Errorf("Hop-by-Hop header after the mark: %w", ErrMalformed)
 	}
 	original = make([]byte, 0, len(packet)-n)
 	original = append(original, packet[:at]...)
 	original = append(original, packet[at+n:]...)
 	original[field] = next
 	binary.BigEndian.PutUint16(original[4:], uint16(len(original)-ipv6Size))
-	return original, m, nil
+	return original, nil
 }
 
 // optionsPlace returns the offset at which a mark belongs in an IPv6 packet

@@ -9,7 +9,7 @@ import (
 
 // IPv6 option types: RFC 4727 experimental, "skip if unknown".
 const (
-	OptionDelay = 0x3e // may change en route: an edge may fill Received
+	OptionDelay = 0x3e // may change en route: a waypoint may fill Received
 	OptionLoss  = 0x1e
 )
 
@@ -18,6 +18,7 @@ const (
 type optionLayout struct {
 	modules        wire.Module
 	sparse, tagged bool
+	aggregate      bool  // in flags, as sparse
 	lossLength     uint8 // of the loss option
 	padding        string
 }
@@ -30,10 +31,26 @@ var optionLayouts = []optionLayout{
 	{modules: wire.Loss, tagged: true, lossLength: 8, padding: "\x01\x02\x00\x00"},
 	{modules: wire.Delay | wire.Loss, tagged: true, lossLength: 8, padding: "\x01\x00"},
 	{modules: wire.Delay | wire.Loss, sparse: true, tagged: true, lossLength: 9, padding: "\x00"},
+	{modules: wire.Loss, aggregate: true, lossLength: 5, padding: "\x01\x05\x00\x00\x00\x00\x00"},
+	{modules: wire.Delay | wire.Loss, aggregate: true, lossLength: 5, padding: "\x01\x03\x00\x00\x00"},
+	{modules: wire.Loss, aggregate: true, tagged: true, lossLength: 9, padding: "\x01\x01\x00"},
+	{modules: wire.Delay | wire.Loss, aggregate: true, tagged: true, lossLength: 9, padding: "\x00"},
 }
 
 // optionHead is the size of an option's type and length, and that of a header's head.
 const optionHead = 2
+
+// layoutOf returns the layout of marks that carry what m does.
+func layoutOf(m Mark) (optionLayout, bool) {
+	i := slices.IndexFunc(optionLayouts, func(l optionLayout) bool {
+		aggregate := m.Aggregate != 0 && m.Modules&wire.Loss != 0
+		return l.modules == m.Modules && l.sparse == m.Sparse && l.tagged == m.Tagged && l.aggregate == aggregate
+	})
+	if i < 0 {
+		return optionLayout{}, false
+	}
+	return optionLayouts[i], true
+}
 
 // size returns the size of the whole header.
 func (l optionLayout) size() int {
@@ -60,16 +77,34 @@ func (l optionLayout) first() uint8 {
 // bytes for delay, 8 for loss, 32 for both; 16 for loss with a tag, and 32 for
 // both with a tag. It appends nothing if no mark carries what m does.
 func AppendOptions(b []byte, next uint8, m Mark) []byte {
-	for _, l := range optionLayouts {
-		if l.modules == m.Modules && l.sparse == m.Sparse && l.tagged == m.Tagged {
-			return l.append(append(b, next, uint8(l.size()/8-1)), m)
-		}
+	if l, ok := layoutOf(m); ok {
+		return l.append(append(b, next, uint8(l.sizeWith(m.Options)/8-1)), m)
 	}
 	return b
 }
 
 // append appends the options of m and the padding.
 func (l optionLayout) append(b []byte, m Mark) []byte {
+	b = l.appendOptions(b, m)
+	if m.Options == "" {
+		return append(b, l.padding...)
+	}
+	return append(append(b, m.Options...), padding(l.used()+len(m.Options))...)
+}
+
+// used is the size of the header up to its padding.
+func (l optionLayout) used() int { return l.size() - len(l.padding) }
+
+// sizeWith is the size of the header with options of modules.
+func (l optionLayout) sizeWith(options string) int {
+	if options == "" {
+		return l.size()
+	}
+	return (l.used() + len(options) + 7) &^ 7
+}
+
+// appendOptions appends the options of m.
+func (l optionLayout) appendOptions(b []byte, m Mark) []byte {
 	if l.modules&wire.Delay != 0 {
 		b = m.appendDelay(append(b, OptionDelay, delayLength))
 	}
@@ -79,7 +114,10 @@ func (l optionLayout) append(b []byte, m Mark) []byte {
 	if l.sparse {
 		b = append(b, typeSparse)
 	}
-	return append(m.appendTag(b), l.padding...)
+	if l.aggregate {
+		b = append(b, flagAggregate|m.Aggregate)
+	}
+	return m.appendTag(b)
 }
 
 // ParseOptions reads the IPv6 Destination Options header at the start of b and
@@ -96,7 +134,7 @@ func ParseOptions(b []byte) (m Mark, next uint8, n int, err error) {
 		return Mark{}, 0, 0, fmt.Errorf("parse options: first option %#02x: %w", kind, ErrNotMark)
 	}
 	fitting := slices.DeleteFunc(slices.Clone(optionLayouts), func(l optionLayout) bool {
-		return l.first() != kind || l.size() != size
+		return l.first() != kind || l.used() > size || l.size()+optionsMax < size
 	})
 	if len(fitting) == 0 {
 		return Mark{}, 0, 0, fmt.Errorf("parse options: %d-byte header with option %#02x: %w", size, kind, ErrMalformed)
@@ -125,19 +163,32 @@ func (l optionLayout) read(b []byte) (m Mark, ok bool) {
 		if b[0] != OptionLoss || b[1] != l.lossLength {
 			return Mark{}, false
 		}
-		m.setLoss(b[optionHead:])
-		b = b[optionHead+lossLength:]
-	}
-	if l.sparse {
-		if b[0] != typeSparse {
+		b = b[optionHead:]
+		if !l.readLoss(&m, b) {
 			return Mark{}, false
 		}
-		m.Sparse = true
-		b = b[1:]
+		b = b[l.lossLength:]
 	}
+	if string(b) == l.padding {
+		return m, true
+	}
+	m.Options = moduleOptions(b)
+	return m, m.Options != "" && string(b[len(m.Options):]) == padding(l.used()+len(m.Options))
+}
+
+// readLoss reads the data of a loss option, as many bytes as the layout has.
+func (l optionLayout) readLoss(m *Mark, b []byte) bool {
+	m.setLoss(b)
 	if l.tagged {
-		m.setTag(b)
-		b = b[tagLength:]
+		m.setTag(b[int(l.lossLength)-tagLength:])
 	}
-	return m, string(b) == l.padding
+	switch {
+	case l.sparse:
+		m.Sparse = true
+		return b[lossLength] == typeSparse
+	case l.aggregate:
+		m.Aggregate = aggregateOf(b[lossLength])
+		return m.Aggregate != 0
+	}
+	return true
 }

@@ -3,6 +3,7 @@ package codec
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"pillion.dev/wire"
 )
@@ -46,7 +47,7 @@ func Insert(packet []byte, enc wire.Encoding, m Mark, port uint16) ([]byte, erro
 }
 
 func insert(packet []byte, enc wire.Encoding, m Mark, port uint16) ([]byte, error) {
-	if err := m.check(); err != nil {
+	if err := m.checkIn(enc); err != nil {
 		return nil, err
 	}
 	version, err := versionOf(packet)
@@ -110,6 +111,27 @@ func extract(packet []byte, port uint16) (original []byte, m Mark, enc wire.Enco
 // HasTicks reports whether an encoding carries Ticks instead of timestamps: those in an
 // option of the transport do, which only the sending host can write.
 func HasTicks(e wire.Encoding) bool { return !e.Applies(wire.ClassForwarded) }
+
+// HasReceived reports whether a mark with Delay in an encoding has room for the time of a waypoint:
+// those of Pillion that are no option of a transport have.
+func HasReceived(e wire.Encoding) bool {
+	return !HasTicks(e) && e.Carries()&wire.CarriesSparse != 0
+}
+
+// HasBursts reports whether a mark in an encoding can carry the number of a segmentation
+// buffer: marks of standards belong to one packet.
+func HasBursts(e wire.Encoding) bool { return e.Carries()&wire.CarriesSparse != 0 }
+
+// Number returns a sequence number as a mark in an encoding carries it: the lower 16 bits in pdm.
+func Number(e wire.Encoding, number uint32) uint32 {
+	if e.Carries()&wire.CarriesEcho != 0 {
+		return number & math.MaxUint16
+	}
+	return number
+}
+
+// HasBlocks reports whether a mark in an encoding carries the block of its packet, and no modules.
+func HasBlocks(e wire.Encoding) bool { return e.Carries()&wire.CarriesBlock != 0 }
 
 // versionOf returns 4 or 6.
 func versionOf(packet []byte) (int, error) {

@@ -13,7 +13,23 @@ const Protocol = 253
 const (
 	typeSparse = 4
 	typeTagged = 8
+	// typeModules says that options of modules follow.
+	typeModules = 16
 )
+
+// flagAggregate, beside the fields of an aggregate in flags.
+const (
+	flagAggregate   = 0x80
+	aggregateFields = 0x1f
+)
+
+// aggregateOf returns the fields that flags name; 0 if they name none.
+func aggregateOf(flags uint8) uint8 {
+	if flags <= flagAggregate || flags >= flagAggregate|aggregateFields {
+		return 0
+	}
+	return flags &^ flagAggregate
+}
 
 // shimHead is the size of type, next protocol, length and flags.
 const shimHead = 4
@@ -63,35 +79,49 @@ func AppendShim(b []byte, next uint8, m Mark) []byte {
 	if m.Tagged {
 		kind |= typeTagged
 	}
-	b = append(b, kind, next, uint8(m.overhead(wire.Shim)-shimHead), 0)
+	if m.Options != "" {
+		kind |= typeModules
+	}
+	flags := uint8(0)
+	if m.Aggregate != 0 {
+		flags = flagAggregate | m.Aggregate
+	}
+	b = append(b, kind, next, uint8(m.overhead(wire.Shim)-shimHead), flags)
 	if m.Modules&wire.Delay != 0 {
 		b = m.appendDelay(b)
 	}
 	if m.Modules&wire.Loss != 0 {
 		b = m.appendLoss(b)
 	}
-	return m.appendTag(b)
+	return append(m.appendTag(b), m.Options...)
 }
 
 // ParseShim reads the shim at the start of b and returns its mark, the
-// protocol that follows and its own size in bytes. Flags are ignored. The
+// protocol that follows and its own size in bytes. Other flags are ignored. The
 // error is ErrNotMark if the type is unknown, ErrMalformed if the length is
 // not the type's, ErrShort if b ends too early.
 func ParseShim(b []byte) (m Mark, next uint8, n int, err error) {
 	if len(b) < shimHead {
 		return Mark{}, 0, 0, fmt.Errorf("parse shim: %d bytes: %w", len(b), ErrShort)
 	}
-	m.Modules = wire.Module(b[0] &^ (typeSparse | typeTagged))
+	m.Modules = wire.Module(b[0] &^ (typeSparse | typeTagged | typeModules))
 	m.Sparse, m.Tagged = b[0]&typeSparse != 0, b[0]&typeTagged != 0
+	m.Aggregate = aggregateOf(b[3])
 	if err := m.check(); err != nil {
 		return Mark{}, 0, 0, fmt.Errorf("parse shim: type %d: %w: %w", b[0], ErrNotMark, err)
 	}
 	size := m.overhead(wire.Shim)
-	if int(b[2]) != size-shimHead {
+	options := int(b[2]) + shimHead - size
+	if b[0]&typeModules == 0 && options != 0 || b[0]&typeModules != 0 && (options < 1 || options > optionsMax) {
 		return Mark{}, 0, 0, fmt.Errorf("parse shim: %d bytes of data for type %d: %w", b[2], b[0], ErrMalformed)
 	}
+	size += options
 	if len(b) < size {
 		return Mark{}, 0, 0, fmt.Errorf("parse shim: %d bytes of %d: %w", len(b), size, ErrShort)
+	}
+	m.Options = moduleOptions(b[size-options : size])
+	if len(m.Options) != options {
+		return Mark{}, 0, 0, fmt.Errorf("parse shim: options of modules %x: %w", b[size-options:size], ErrMalformed)
 	}
 	next, b = b[1], b[shimHead:size]
 	if m.Modules&wire.Delay != 0 {

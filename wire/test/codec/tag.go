@@ -18,6 +18,14 @@ const (
 	tagEpochShift = 35
 )
 
+// The kinds of tags of standard marks (wire.h).
+const (
+	TagPDM       = 0x86
+	TagIOAME2E   = 0x87
+	TagAltMark   = 0x88
+	TagIOAMTrace = 0x89
+)
+
 // tagLength is the size of a tag in bytes.
 const tagLength = 4
 
@@ -41,9 +49,12 @@ func FlowKey(pair Key, src, dst netip.Addr, sport, dport uint16, protocol uint8)
 	return flow
 }
 
-// ComputeTag returns the tag of a mark that is sent near a time: within 34 s of it where the
-// mark has ticks; in its epoch where the mark has no time at all.
-func (m Mark) ComputeTag(flow Key, sentNear time.Time) uint32 {
+// kinds are those of encodings whose marks have one kind, whatever they carry.
+var kinds = map[wire.Encoding]uint8{wire.IOAME2E: TagIOAME2E, wire.IOAMTrace: TagIOAMTrace, wire.PDM: TagPDM, wire.AltMark: TagAltMark}
+
+// ComputeTag returns the tag of a mark in an encoding that is sent near a time: within 34 s of
+// it where the mark has ticks; in its epoch where the mark has no time at all.
+func (m Mark) ComputeTag(e wire.Encoding, flow Key, sentNear time.Time) uint32 {
 	kind := uint8(m.Modules)
 	if m.Sparse {
 		kind |= typeSparse
@@ -58,19 +69,34 @@ func (m Mark) ComputeTag(flow Key, sentNear time.Time) uint32 {
 	default:
 		sent = uint64(m.Sent)
 	}
-	message := binary.LittleEndian.AppendUint64(nil, sent)
-	message = binary.LittleEndian.AppendUint32(message, m.number())
-	return uint32(flow.SipHash(append(message, kind)))
+	if standard, ok := kinds[e]; ok {
+		kind = standard
+	}
+	if HasBlocks(e) {
+		return flow.Tag(sent, m.Block.Word(), kind)
+	}
+	number := m.number()
+	if e == wire.PDM {
+		number = m.Sequence // as it travels
+	}
+	return flow.Tag(sent, number, kind)
 }
 
-// Tag returns m with the tag that it has in this packet, which has no mark yet: Insert writes
-// it. pair is the key of source and destination; for sentNear see ComputeTag.
-func Tag(packet []byte, m Mark, pair Key, sentNear time.Time) (Mark, error) {
+// Tag returns the tag of a mark with the key of its flow over what wire.h says.
+func (k Key) Tag(sent uint64, number uint32, kind uint8) uint32 {
+	message := binary.LittleEndian.AppendUint64(nil, sent)
+	message = binary.LittleEndian.AppendUint32(message, number)
+	return uint32(k.SipHash(append(message, kind)))
+}
+
+// Tag returns m with the tag that it has in this packet in an encoding. The packet has no mark
+// yet: Insert writes it. pair is the key of source and destination; for sentNear see ComputeTag.
+func Tag(packet []byte, e wire.Encoding, m Mark, pair Key, sentNear time.Time) (Mark, error) {
 	flow, err := packetFlowKey(packet, pair)
 	if err != nil {
 		return Mark{}, fmt.Errorf("tag mark: %w", err)
 	}
-	m.Tagged, m.Tag = true, m.ComputeTag(flow, sentNear)
+	m.Tagged, m.Tag = true, m.ComputeTag(e, flow, sentNear)
 	return m, nil
 }
 

@@ -68,7 +68,7 @@ func TestComputeTag(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			flow := codec.FlowKey(countingKey, netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("198.51.100.2"), 40000, 8080, 17)
-			if got := test.mark.ComputeTag(flow, test.near); got != test.want {
+			if got := test.mark.ComputeTag(wire.Shim, flow, test.near); got != test.want {
 				t.Errorf("got %#08x, want %#08x", got, test.want)
 			}
 		})
@@ -81,7 +81,7 @@ func TestComputeTagCovers(t *testing.T) {
 	mark := codec.Mark{Modules: wire.Delay | wire.Loss, Ticks: 0x9a8b7c6d, Sequence: 5}
 	tags := map[uint32]string{}
 	check := func(name string, flow codec.Key, m codec.Mark, near time.Time) {
-		tag := m.ComputeTag(flow, near)
+		tag := m.ComputeTag(wire.Shim, flow, near)
 		if other, ok := tags[tag]; ok {
 			t.Errorf("%s has the tag of %s", name, other)
 		}
@@ -143,8 +143,8 @@ func TestTag(t *testing.T) {
 			}
 			want := markOf(wire.Shim, wire.Loss)
 			want.Tagged = true
-			want.Tag = want.ComputeTag(codec.FlowKey(countingKey, src, dst, test.sport, test.dport, test.protocol), vectorTime)
-			got, err := codec.Tag(test.packet, markOf(wire.Shim, wire.Loss), countingKey, vectorTime)
+			want.Tag = want.ComputeTag(wire.Shim, codec.FlowKey(countingKey, src, dst, test.sport, test.dport, test.protocol), vectorTime)
+			got, err := codec.Tag(test.packet, wire.Shim, markOf(wire.Shim, wire.Loss), countingKey, vectorTime)
 			if err != nil || got != want {
 				t.Errorf("got %+v %v, want %+v", got, err, want)
 			}
@@ -165,7 +165,7 @@ func TestTagRefuses(t *testing.T) {
 		{"IPv6 packet cut", header{v6: true}.with(17, udp(nil))[:47], codec.ErrLength},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got, err := codec.Tag(test.packet, markOf(wire.Shim, wire.Loss), countingKey, vectorTime); got != (codec.Mark{}) || !errors.Is(err, test.want) {
+			if got, err := codec.Tag(test.packet, wire.Shim, markOf(wire.Shim, wire.Loss), countingKey, vectorTime); got != (codec.Mark{}) || !errors.Is(err, test.want) {
 				t.Errorf("got %+v %v, want %v", got, err, test.want)
 			}
 		})

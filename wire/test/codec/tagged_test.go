@@ -16,7 +16,7 @@ func tagged(t *testing.T, e wire.Encoding) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m, err = codec.Tag(packet, m, countingKey, vectorTime); err != nil {
+	if m, err = codec.Tag(packet, e, m, countingKey, vectorTime); err != nil {
 		t.Fatal(err)
 	}
 	b, err := codec.Insert(packet, e, m, wire.Port)

@@ -14,6 +14,8 @@ const (
 	OptionKind = 127
 	ExID       = 0x504c
 	ExIDSparse = 0x504d
+	// ExIDAggregate, plus the fields, is that of marks with Aggregate.
+	ExIDAggregate = 0x5060
 
 	experimentLength       = 12
 	taggedExperimentLength = experimentLength + tagLength

@@ -43,7 +43,9 @@ type row struct {
 	Sequence uint32 `json:"sequence"`
 	Single   bool   `json:"single"`
 	Sparse   bool   `json:"sparse,omitempty"`
+	Block    string `json:"block,omitempty"` // the data of the option, if there are no modules
 	Tag      string `json:"tag,omitempty"`
+	Echo     string `json:"echo,omitempty"`
 	Key      string `json:"key,omitempty"`
 	Now      string `json:"now,omitempty"` // RFC 3339
 	Original string `json:"original"`
@@ -67,6 +69,12 @@ func (v Vector) MarshalJSON() ([]byte, error) {
 		Sent:    fmt.Sprintf("%016x", uint64(v.Mark.Sent)), Received: fmt.Sprintf("%016x", uint64(v.Mark.Received)),
 		Ticks: v.Mark.Ticks, Sequence: v.Mark.Sequence, Single: v.Mark.Single, Sparse: v.Mark.Sparse,
 		Original: hex.EncodeToString(v.Original), Marked: hex.EncodeToString(v.Marked),
+	}
+	if v.Mark.Echo != (Echo{}) {
+		r.Echo = hex.EncodeToString(v.Mark.Echo.append(nil))
+	}
+	if v.Mark.Modules == 0 {
+		r.Block = fmt.Sprintf("%08x", v.Mark.Block.Word())
 	}
 	if v.Mark.Tagged {
 		r.Tag = fmt.Sprintf("%08x", v.Mark.Tag)
@@ -98,7 +106,7 @@ func (r row) vector() (v Vector, err error) {
 	if v.Encoding, err = wire.ParseEncoding(r.Encoding); err != nil {
 		return Vector{}, err
 	}
-	if v.Mark.Modules, err = wire.ParseModule(r.Modules); err != nil {
+	if err := v.readContent(r); err != nil {
 		return Vector{}, err
 	}
 	sent, err := strconv.ParseUint(r.Sent, 16, 64)
@@ -116,10 +124,37 @@ func (r row) vector() (v Vector, err error) {
 	if v.Marked, err = hex.DecodeString(r.Marked); err != nil {
 		return Vector{}, fmt.Errorf("marked: %w", err)
 	}
+	if v.Mark.Echo, err = parseEcho(r.Echo); err != nil {
+		return Vector{}, fmt.Errorf("echo: %w", err)
+	}
 	if v.Mark.Tagged {
 		err = v.readTag(r)
 	}
 	return v, err
+}
+
+func parseEcho(text string) (Echo, error) {
+	b, err := hex.DecodeString(text)
+	if err != nil || len(b) == 0 {
+		return Echo{}, err
+	}
+	return echoOf(b)
+}
+
+// readContent reads the modules, or the block of a mark without any.
+func (v *Vector) readContent(r row) (err error) {
+	if r.Block == "" {
+		v.Mark.Modules, err = wire.ParseModule(r.Modules)
+		return err
+	}
+	word, err := hex.DecodeString(r.Block)
+	if err == nil {
+		v.Mark.Block, err = parseAltMark(word)
+	}
+	if err != nil {
+		return fmt.Errorf("block: %w", err)
+	}
+	return nil
 }
 
 // readTag reads what only vectors with a tag have.

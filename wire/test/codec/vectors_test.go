@@ -46,7 +46,7 @@ func TestVectors(t *testing.T) {
 				t.Fatal(err)
 			}
 			if v.Mark.Tagged {
-				if again, err := codec.Tag(v.Original, v.Mark, v.Key, v.Now); err != nil || again != v.Mark {
+				if again, err := codec.Tag(v.Original, v.Encoding, v.Mark, v.Key, v.Now); err != nil || again != v.Mark {
 					t.Errorf("Tag gave %08x %v, want %08x", again.Tag, err, v.Mark.Tag)
 				}
 			}
@@ -100,6 +100,7 @@ type sample struct {
 
 var (
 	native = of(wire.ClassIPv6 | wire.ClassOther)
+	behind = of(wire.ClassIPv6 | wire.ClassOther | wire.ClassExtended)
 	ipv4   = of(wire.ClassIPv4 | wire.ClassOther)
 	inUDP  = []wire.Encoding{wire.UDP}
 	tcp6   = of(wire.ClassIPv6 | wire.ClassTCP)
@@ -110,10 +111,11 @@ var (
 
 // overhead returns how many bytes a mark adds to this packet.
 func overhead(e wire.Encoding, m codec.Mark, original []byte) int {
-	size := e.Overhead(m.Modules)
-	if m.Tagged {
-		size = e.TaggedOverhead(m.Modules)
+	carried := m.Modules
+	if codec.HasBlocks(e) {
+		carried = wire.Loss // all are alike
 	}
+	size := e.Size(carried, m.Tagged, m.Sparse || m.Aggregate != 0, len(m.Options))
 	if e == wire.UDPOption {
 		size += len(original) % 2
 	}
@@ -138,8 +140,8 @@ func samples() []sample {
 		{"ipv6 udp", h6.with(17, udp(text)), udp6},
 		{"ipv6 icmpv6", h6.with(58, echo(128, text)), native},
 		{"ipv6 unknown", h6.with(200, text), native},
-		{"ipv6 hop-by-hop udp", hop.with(17, udp(text)), native},
-		{"ipv6 hop-by-hop of 16 bytes tcp", hop16.with(6, tcp(text)), native},
+		{"ipv6 hop-by-hop udp", hop.with(17, udp(text)), behind},
+		{"ipv6 hop-by-hop of 16 bytes tcp", hop16.with(6, tcp(text)), behind},
 		{"ipv6 no next header", h6.with(59, nil), native},
 		{"ipv4 tcp", h4.with(6, tcp(text)), tcp4},
 		{"ipv4 udp", h4.with(17, udp(text)), udp4},
@@ -184,12 +186,29 @@ func markOf(e wire.Encoding, set wire.Module) codec.Mark {
 	if set&wire.Delay != 0 && codec.HasTicks(e) {
 		m.Ticks = 0x9a8b7c6d
 	} else if set&wire.Delay != 0 {
-		m.Sent, m.Received = 0xeea94a97_12345678, 0xeea94a97_23456789
+		m.Sent = 0xeea94a97_12345678
+		if codec.HasReceived(e) {
+			m.Received = 0xeea94a97_23456789
+		}
 	}
 	if set&wire.Loss != 0 {
-		m.Sequence, m.Single = 0x5b3c0102, true
+		m.Sequence, m.Single = codec.Number(e, 0x5b3c0102), true
+	}
+	if e.Carries()&wire.CarriesEcho != 0 {
+		m.Echo = pdmReply.Echo
 	}
 	return m
+}
+
+// modulesOf returns those of the sets of modules that a mark in an encoding can carry whole.
+func modulesOf(e wire.Encoding, sets []wire.Module) []wire.Module {
+	return slices.DeleteFunc(slices.Clone(sets), func(set wire.Module) bool { return !e.Carries().Allows(set) })
+}
+
+// mostOf returns the largest set of modules that a mark in an encoding can carry.
+func mostOf(e wire.Encoding) wire.Module {
+	sets := modulesOf(e, modules)
+	return sets[len(sets)-1]
 }
 
 // A maker makes golden vectors.
@@ -206,7 +225,7 @@ func (mk *maker) add(name string, packet []byte, e wire.Encoding, m codec.Mark, 
 // addTagged adds a vector whose mark gets its tag.
 func (mk *maker) addTagged(name string, packet []byte, e wire.Encoding, m codec.Mark) {
 	mk.t.Helper()
-	m, err := codec.Tag(packet, m, countingKey, vectorTime)
+	m, err := codec.Tag(packet, e, m, countingKey, vectorTime)
 	if err != nil {
 		mk.t.Fatalf("make vector %q: %v", name, err)
 	}
@@ -228,15 +247,22 @@ func makeVectors(t *testing.T) []codec.Vector {
 	mk := &maker{t: t}
 	for _, s := range samples() {
 		for _, e := range s.encodings {
-			for _, set := range modules {
+			if codec.HasBlocks(e) {
+				mk.addBlocks(s, e)
+				continue
+			}
+			for _, set := range modulesOf(e, modules) {
 				mk.add(e.String()+" "+set.String()+" "+s.name, s.packet, e, markOf(e, set), wire.Port)
+			}
+			for _, set := range modulesOf(e, taggedModules) {
+				mk.addTagged(e.String()+" tagged "+set.String()+" "+s.name, s.packet, e, markOf(e, set))
+			}
+			if e.Carries()&wire.CarriesSparse == 0 {
+				continue
 			}
 			sparse := markOf(e, wire.Delay|wire.Loss)
 			sparse.Sparse = true
 			mk.add(e.String()+" sparse "+s.name, s.packet, e, sparse, wire.Port)
-			for _, set := range taggedModules {
-				mk.addTagged(e.String()+" tagged "+set.String()+" "+s.name, s.packet, e, markOf(e, set))
-			}
 			mk.addTagged(e.String()+" tagged sparse "+s.name, s.packet, e, sparse)
 		}
 	}
@@ -250,23 +276,41 @@ func makeVectors(t *testing.T) []codec.Vector {
 	return mk.all
 }
 
+// addBlocks adds marks that carry a block.
+func (mk *maker) addBlocks(s sample, e wire.Encoding) {
+	mk.t.Helper()
+	for _, row := range []struct {
+		name string
+		codec.AltMark
+	}{
+		{"", codec.AltMark{Flow: 0xabcde}},
+		{"L ", codec.AltMark{Flow: 0xfffff, Loss: true}},
+		{"L, D ", codec.AltMark{Flow: 1, Loss: true, Delay: true}},
+	} {
+		mk.add(e.String()+" "+row.name+s.name, s.packet, e, codec.Mark{Block: row.AltMark}, wire.Port)
+		mk.addTagged(e.String()+" tagged "+row.name+s.name, s.packet, e, codec.Mark{Block: row.AltMark})
+	}
+}
+
 // addDatagrams adds UDP datagrams of some lengths, and marks with numbers at an edge.
 func (mk *maker) addDatagrams() {
 	mk.t.Helper()
-	for _, e := range of(wire.ClassUDP) {
+	for _, e := range slices.DeleteFunc(of(wire.ClassUDP), codec.HasBlocks) {
 		h := header{v6: e.Applies(wire.ClassIPv6)}
 		plain := h.with(17, udp([]byte("odd")))
 		for _, n := range []int{1, 3, 7, 101, 1399} {
 			packet := h.with(17, udp(bytes.Repeat([]byte{0xa5}, n)))
-			mk.add(e.String()+" payload of "+strconv.Itoa(n), packet, e, markOf(e, wire.Delay|wire.Loss), wire.Port)
+			mk.add(e.String()+" payload of "+strconv.Itoa(n), packet, e, markOf(e, mostOf(e)), wire.Port)
 		}
 		for _, n := range []int{1, 4, 1396, 1399} {
 			packet := h.with(17, udp(bytes.Repeat([]byte{0xa5}, n)))
-			mk.addTagged(e.String()+" tagged payload of "+strconv.Itoa(n), packet, e, markOf(e, wire.Delay|wire.Loss))
+			mk.addTagged(e.String()+" tagged payload of "+strconv.Itoa(n), packet, e, markOf(e, mostOf(e)))
 		}
 		for _, edge := range edges {
-			if edge.ticks != codec.HasTicks(e) {
-				continue
+			if edge.ticks != codec.HasTicks(e) || edge.mark.Received != 0 && !codec.HasReceived(e) ||
+				edge.mark.Modules&wire.Loss != 0 && !edge.mark.Single && !codec.HasBursts(e) ||
+				!e.Carries().Allows(edge.mark.Modules) || codec.Number(e, edge.mark.Sequence) != edge.mark.Sequence {
+				continue // such a mark cannot travel in this encoding
 			}
 			mk.add(e.String()+" "+edge.name, plain, e, edge.mark, wire.Port)
 			if edge.mark.Modules&wire.Loss != 0 {
@@ -317,6 +361,7 @@ var edges = []struct {
 	{"last burst number", codec.Mark{Modules: wire.Loss, Sequence: 0x7fffffff}, false},
 	{"number zero, burst", codec.Mark{Modules: wire.Loss}, false},
 	{"number zero, single", codec.Mark{Modules: wire.Loss, Single: true}, false},
+	{"last number of 16 bits", codec.Mark{Modules: wire.Loss, Sequence: 0xffff, Single: true}, false},
 	{"checksum of all ones", codec.Mark{Modules: wire.Loss, Sequence: 0x0001b096, Single: true}, true},
 	{"checksum of all ones with a tag", codec.Mark{Modules: wire.Loss, Sequence: 0x00013535, Single: true}, true},
 	{"first tick, not numbered", codec.Mark{Modules: wire.Delay, Ticks: 1}, true},

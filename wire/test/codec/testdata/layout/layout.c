@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
  * What a C compiler makes of wire.h. It prints every constant, size and offset
- * as "name value"; then for each line "options|shim <hex>" on standard input
+ * as "name value"; then the marks of standards as it lays them out; then for each line "options|shim <hex>" on standard input
  * what the structs find there: modules, next, sent, received, number, tag, and
  * the padding. The Go tests compare both with their own.
  */
@@ -19,6 +19,8 @@
 
 static void print_layout(void)
 {
+	VALUE(WIRE_MODULES);
+	VALUE(WIRE_MODULE_BYTES_MAX);
 	VALUE(WIRE_DELAY);
 	VALUE(WIRE_LOSS);
 	VALUE(WIRE_SPARSE);
@@ -61,6 +63,10 @@ static void print_layout(void)
 	VALUE(WIRE_NTP_UNIX);
 	VALUE(WIRE_EXID);
 	VALUE(WIRE_EXID_SPARSE);
+	VALUE(WIRE_EXID_AGGREGATE);
+	VALUE(WIRE_AGGREGATE);
+	VALUE(WIRE_AGGREGATE_FIELDS);
+	VALUE(WIRE_NATIVE_AGGREGATE_LOSS);
 	VALUE(WIRE_EXPERIMENT_LENGTH);
 	VALUE(WIRE_EXPERIMENT_TAGGED_LENGTH);
 	VALUE(WIRE_TIME_SHIFT);
@@ -213,11 +219,85 @@ static void read_shim(const __u8 *bytes)
 	print_hex(NULL, 0);
 }
 
+/* The marks of standards, each written through its struct. */
+#define STANDARD(layout, name, ...)                                               \
+	do {                                                                    \
+		struct layout mark = { __VA_ARGS__ };                             \
+		printf("%s: ", name);                                           \
+		print_hex((const void *)&mark, sizeof(mark));                   \
+	} while (0)
+
+#define HEAD(layout) { .next_header = 17, .length = sizeof(struct layout) / 8 - 1 }
+#define TAG(value)                                                              \
+	{ WIRE_OPTION_MODULE, 1 + WIRE_MODULE_TAG_LENGTH, WIRE_MODULE_TAG, htonl(value) }
+#define IOAM(option, layout, ioam_kind)                                           \
+	{ .type = option, .length = sizeof(struct layout) - 2, .kind = ioam_kind,  \
+	  .namespace = htons(WIRE_IOAM_NAMESPACE) }
+#define PDM                                                                     \
+	{ WIRE_OPTION_PDM, WIRE_OPTION_PDM_LENGTH, 0x1d, 0x24, htons(1000), htons(8000), \
+	  htons(0x9184), htons(0xe35f) }
+#define ALTMARK                                                                 \
+	{ WIRE_OPTION_ALTMARK, WIRE_OPTION_ALTMARK_LENGTH,                      \
+	  htonl(0xabcde << WIRE_ALTMARK_FLOW_SHIFT | WIRE_ALTMARK_LOSS | WIRE_ALTMARK_DELAY) }
+#define NUMBER htonl(WIRE_SINGLE | 5)
+#define SENT { htonl(0xecd0a4e2), htonl(0x40000000) }
+#define E2E                                                                     \
+	{ IOAM(WIRE_OPTION_IOAM, wire_option_e2e, WIRE_IOAM_E2E),               \
+	  htons(WIRE_E2E_SEQUENCE32 | WIRE_E2E_TIME), NUMBER, SENT }
+#define ALIGN { WIRE_OPTION_PADN, 0 }
+#define TRACE(layout)                                                            \
+	{ HEAD(layout), ALIGN,                                                    \
+	  { { WIRE_OPTION_IOAM_HOPS,                                            \
+	      sizeof(struct wire_option_trace) - 2 + WIRE_TRACE_NODES * WIRE_TRACE_ENTRY, \
+	      .kind = WIRE_IOAM_TRACE },                                        \
+	    htons(WIRE_TRACE_ENTRY / 4 << WIRE_TRACE_ENTRY_SHIFT | WIRE_TRACE_NODES * WIRE_TRACE_ENTRY / 4), \
+	    htonl(WIRE_TRACE_FIELDS) }, {} }
+
+static void print_standards(void)
+{
+	struct wire_option_dex dex = {
+		IOAM(WIRE_OPTION_IOAM, wire_option_dex, WIRE_IOAM_DEX), 0, WIRE_DEX_FLOW | WIRE_DEX_NUMBER,
+		htonl(WIRE_TRACE_FIELDS), htonl(0x12345678), NUMBER,
+	};
+	struct wire_option_ingress ingress = {
+		WIRE_OPTION_MODULE, 1 + WIRE_MODULE_INGRESS_LENGTH, WIRE_MODULE_INGRESS, htonl(42),
+	};
+
+	STANDARD(wire_pdm, "pdm, reply", HEAD(wire_pdm), PDM, { 1 });
+	STANDARD(wire_pdm_tagged, "pdm, tagged", HEAD(wire_pdm_tagged), PDM, TAG(0x2dc791d1), { 1, 1 });
+	STANDARD(wire_altmark, "altmark", HEAD(wire_altmark), ALTMARK);
+	STANDARD(wire_altmark_tagged, "altmark, tagged", HEAD(wire_altmark_tagged), ALTMARK, TAG(0xdd870e63), 0);
+	STANDARD(wire_ioam_e2e_loss, "ioam-e2e, number", HEAD(wire_ioam_e2e_loss), ALIGN,
+		 { IOAM(WIRE_OPTION_IOAM, wire_option_e2e_loss, WIRE_IOAM_E2E), htons(WIRE_E2E_SEQUENCE32), NUMBER });
+	STANDARD(wire_ioam_e2e_delay, "ioam-e2e, time", HEAD(wire_ioam_e2e_delay), ALIGN,
+		 { IOAM(WIRE_OPTION_IOAM, wire_option_e2e_delay, WIRE_IOAM_E2E), htons(WIRE_E2E_TIME), SENT }, { 1, 2 });
+	STANDARD(wire_ioam_e2e, "ioam-e2e", HEAD(wire_ioam_e2e), ALIGN, E2E);
+	STANDARD(wire_ioam_e2e_tagged_loss, "ioam-e2e, number, tagged", HEAD(wire_ioam_e2e_tagged_loss), ALIGN,
+		 { IOAM(WIRE_OPTION_IOAM, wire_option_e2e_loss, WIRE_IOAM_E2E), htons(WIRE_E2E_SEQUENCE32), NUMBER },
+		 TAG(0x98ce36ed), 0);
+	STANDARD(wire_ioam_e2e_tagged, "ioam-e2e, tagged", HEAD(wire_ioam_e2e_tagged), ALIGN, E2E, TAG(0x98ce36ed), 0);
+	STANDARD(wire_ioam_trace_delay, "ioam-trace, 8 nodes empty, time", TRACE(wire_ioam_trace_delay),
+		 { IOAM(WIRE_OPTION_IOAM, wire_option_e2e_delay, WIRE_IOAM_E2E), htons(WIRE_E2E_TIME), SENT });
+	STANDARD(wire_ioam_trace_loss, "ioam-trace, 8 nodes empty, number", TRACE(wire_ioam_trace_loss),
+		 { IOAM(WIRE_OPTION_IOAM, wire_option_e2e_loss, WIRE_IOAM_E2E), htons(WIRE_E2E_SEQUENCE32), NUMBER }, { 1, 2 });
+	STANDARD(wire_ioam_trace_tagged_loss, "ioam-trace, 8 nodes empty, number, tagged", TRACE(wire_ioam_trace_tagged_loss),
+		 { IOAM(WIRE_OPTION_IOAM, wire_option_e2e_loss, WIRE_IOAM_E2E), htons(WIRE_E2E_SEQUENCE32), NUMBER },
+		 TAG(0x69342c26), { 1, 3 });
+	STANDARD(wire_ioam_trace, "ioam-trace, 8 nodes empty", TRACE(wire_ioam_trace), E2E, { 1, 2 });
+	STANDARD(wire_ioam_trace_tagged, "ioam-trace, 8 nodes empty, tagged", TRACE(wire_ioam_trace_tagged), E2E,
+		 TAG(0x69342c26), { 1, 3 });
+	printf("ioam-dex, option: ");
+	print_hex((const void *)&dex, sizeof(dex));
+	printf("ingress, option: ");
+	print_hex((const void *)&ingress, sizeof(ingress));
+}
+
 int main(void)
 {
 	char kind[16], hex[2 * WIRE_NATIVE_MAX + 1];
 
 	print_layout();
+	print_standards();
 	while (scanf("%15s %64s", kind, hex) == 2) {
 		__u8 bytes[WIRE_NATIVE_MAX] = {};
 

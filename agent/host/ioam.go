@@ -1,0 +1,118 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+// ioamUnset is the kernel's default of ioam6_id: all 24 bits.
+const ioamUnset = 0xffffff
+
+const ioamFolder = "/proc/sys/net/ipv6"
+
+// IOAM is how the host fills in the IOAM traces of packets that it forwards (RFC 9197).
+type IOAM struct {
+	// Available: the kernel can (since Linux 5.15).
+	Available bool
+	// ID of the node; 0 if none is set.
+	ID uint32
+	// Devices are those on which it fills in traces of packets that arrive, but for lo.
+	Devices []string
+	// Namespaces are those in which it does.
+	Namespaces []uint16
+}
+
+// ReadIOAM reads the settings. Namespaces need privileges: if only these are unknown, the error
+// wraps ErrNamespaces.
+func ReadIOAM() (IOAM, error) {
+	state, err := readIOAM(ioamFolder)
+	if err != nil || !state.Available {
+		return state, err
+	}
+	if state.Namespaces, err = ioamNamespaces(); err != nil {
+		return state, fmt.Errorf("%w: %w", ErrNamespaces, err)
+	}
+	return state, nil
+}
+
+// ErrNamespaces is returned if the IOAM namespaces cannot be listed.
+var ErrNamespaces = errors.New("list ioam namespaces")
+
+// readIOAM reads what is in a folder of settings.
+func readIOAM(folder string) (IOAM, error) {
+	text, err := os.ReadFile(filepath.Join(folder, "ioam6_id"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return IOAM{}, nil
+	}
+	if err != nil {
+		return IOAM{}, fmt.Errorf("read identifier of ioam node: %w", err)
+	}
+	id, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 32)
+	if err != nil {
+		return IOAM{}, fmt.Errorf("read identifier of ioam node: %w", err)
+	}
+	state := IOAM{Available: true}
+	if id < ioamUnset {
+		state.ID = uint32(id)
+	}
+	settings, err := filepath.Glob(filepath.Join(folder, "conf", "*", "ioam6_enabled"))
+	if err != nil {
+		return IOAM{}, fmt.Errorf("list devices with ioam: %w", err)
+	}
+	for _, path := range settings {
+		device := filepath.Base(filepath.Dir(path))
+		if device == "all" || device == "default" || device == "lo" { // of which only default matters, to devices to come
+			continue
+		}
+		if text, err := os.ReadFile(path); err == nil && strings.TrimSpace(string(text)) == "1" {
+			state.Devices = append(state.Devices, device)
+		}
+	}
+	return state, nil
+}
+
+// Generic netlink of IOAM, from the kernel's include/uapi/linux/ioam6_genl.h.
+const (
+	ioamFamily         = "IOAM6"
+	ioamVersion        = 1
+	ioamDumpNamespaces = 3 // command
+	ioamNamespaceID    = 1 // attribute, 16 bits
+)
+
+func ioamNamespaces() ([]uint16, error) {
+	family, err := netlink.GenlFamilyGet(ioamFamily)
+	if err != nil {
+		return nil, fmt.Errorf("find generic netlink family %s: %w", ioamFamily, err)
+	}
+	request := nl.NewNetlinkRequest(int(family.ID), unix.NLM_F_DUMP)
+	request.AddData(&nl.Genlmsg{Command: ioamDumpNamespaces, Version: ioamVersion})
+	messages, err := request.Execute(unix.NETLINK_GENERIC, 0)
+	if err != nil {
+		return nil, err
+	}
+	var namespaces []uint16
+	for _, message := range messages {
+		if len(message) < nl.SizeofGenlmsg {
+			continue
+		}
+		attributes, err := nl.ParseRouteAttr(message[nl.SizeofGenlmsg:])
+		if err != nil {
+			return nil, fmt.Errorf("read answer: %w", err)
+		}
+		for _, a := range attributes {
+			if a.Attr.Type == ioamNamespaceID && len(a.Value) >= 2 {
+				namespaces = append(namespaces, nl.NativeEndian().Uint16(a.Value))
+			}
+		}
+	}
+	return namespaces, nil
+}

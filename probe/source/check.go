@@ -1,0 +1,46 @@
+package source
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+
+	"pillion.dev/probe/flow"
+	"pillion.dev/wire"
+)
+
+// ErrSparse refuses sparse marks together with other settings.
+var ErrSparse = errors.New("sparse marks")
+
+func checkSparse(settings Settings) error {
+	switch {
+	case settings.Modules != wire.Delay|wire.Loss:
+		return fmt.Errorf("%w require the modules delay and loss", ErrSparse)
+	case cmp.Or(settings.Flow, flow.All) != flow.All:
+		return fmt.Errorf("%w require flows by address, protocol and port", ErrSparse)
+	case !settings.Sampling.all():
+		return fmt.Errorf("%w cannot be combined with sampling", ErrSparse)
+	case settings.HopGap > 0:
+		return fmt.Errorf("%w cannot be combined with traces of hops", ErrSparse)
+	}
+	for _, e := range settings.Encodings {
+		if e.Carries()&wire.CarriesSparse == 0 {
+			return fmt.Errorf("%w cannot travel as %v", ErrSparse, e)
+		}
+	}
+	return nil
+}
+
+// ErrAggregate refuses flows by other fields than addresses, protocol and ports together with
+// other settings.
+var ErrAggregate = errors.New("aggregated flows")
+
+// checkAggregate refuses encodings whose marks cannot name the fields by which flows are told apart.
+func checkAggregate(settings Settings) error {
+	for _, e := range settings.Encodings {
+		if e.Carries()&wire.CarriesSparse == 0 {
+			return fmt.Errorf("%w (%v) cannot be numbered in %v: use --flow %v, or another encoding", ErrAggregate, settings.Flow, e, flow.All)
+		}
+	}
+	return nil
+}

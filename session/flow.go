@@ -1,0 +1,103 @@
+package session
+
+import (
+	"pillion.dev/wire"
+	"pillion.dev/wire/fivetuple"
+)
+
+// FlowTable is how an end of a session tells flows apart and keeps them. Only for agents with the
+// capability MarkPolicies.
+type FlowTable struct {
+	// Flow are the fields in which two flows differ, separated by commas; empty: all.
+	Flow string `json:"flow,omitempty" needs:"policies"`
+	// Flows is the size of the table; 0: that of the agent's version.
+	Flows uint32 `json:"flows,omitempty" needs:"policies"`
+	// Idle is how long a flow stays in the table without a packet; 0: that of the agent's version.
+	Idle Duration `json:"idle,omitzero" needs:"policies"`
+}
+
+// Fields are the fields in which two flows differ, those of a server of an earlier version
+// included.
+func (t FlowTable) Fields() fivetuple.Fields {
+	fields, err := fivetuple.ParseFields(t.Flow)
+	if err != nil {
+		return fivetuple.All
+	}
+	return fields
+}
+
+// pairFields are those without which a row does not name the pair of hosts that it is about.
+const pairFields = fivetuple.Src | fivetuple.Dst
+
+// flowTable is that of a source of the session; it has no value where that is the agent's default.
+func (s Spec) flowTable() FlowTable {
+	t := FlowTable{Flow: s.Flow, Flows: s.Flows, Idle: s.Idle}
+	if !s.aggregates() {
+		t.Flow = ""
+	}
+	if t.Idle == defaultDuration("idle") {
+		t.Idle = 0
+	}
+	return t
+}
+
+// IdleAtDestination is how long a destination keeps a flow without a packet: longer than its
+// source, so that one which goes on at the source is not a new one there. 0: no value is given.
+func (s *Spec) IdleAtDestination() Duration { return 2 * s.Idle }
+
+func (s Spec) destinationFlowTable() FlowTable {
+	t := s.flowTable()
+	if t.Idle != 0 {
+		t.Idle = s.IdleAtDestination()
+	}
+	return t
+}
+
+// aggregates reports whether packets of several five-tuples count as one flow.
+func (s Spec) aggregates() bool {
+	fields, err := fivetuple.ParseFields(s.Flow)
+	return err == nil && fields != fivetuple.All
+}
+
+// completeFlow brings the fields into their order.
+func completeFlow(text string) string {
+	if text == "" {
+		return setting("flow").Default
+	}
+	fields, err := fivetuple.ParseFields(text)
+	if err != nil {
+		return text
+	}
+	return fields.String()
+}
+
+// flows checks how flows are told apart and kept.
+func (p *problems) flows(s Spec) {
+	fields, err := fivetuple.ParseFields(s.Flow)
+	if err != nil || fields == fivetuple.All {
+		return
+	}
+	if fields&pairFields != pairFields {
+		p.add("flow", "add src and dst: a row names the hosts that it is about")
+	}
+	if s.SparseMarks {
+		p.add("flow", "sparse marks require flows by all fields: %s", fivetuple.All)
+	}
+	if s.Hops == HopsIOAM {
+		p.add("flow", "packets in which routers write carry marks that do not name the fields of flows: use all of them, %s, or hops traceroute", fivetuple.All)
+	}
+	list, _ := wire.ParseEncodings(s.Encoding)
+	for _, e := range list {
+		if e.Carries()&wire.CarriesSparse == 0 { // the encodings with flags of our own
+			p.add("flow", "%v marks do not name the fields of flows: use all of them, %s, or remove %v from the encodings", e, fivetuple.All, e)
+		}
+	}
+}
+
+// flowWarning says what an agent of an earlier version does not keep as the session asks.
+func (s Spec) flowWarning(host Host) string {
+	if t := s.flowTable(); host.HasPolicies() || t.Flows == 0 && t.Idle == 0 {
+		return ""
+	}
+	return host.Name + " keeps flows as its version does: it does not support flows and idle"
+}

@@ -1,0 +1,167 @@
+package session
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestFlowSettings(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		change func(*Spec)
+		want   string // problems, by field; empty: none
+	}{
+		{"by address", func(s *Spec) { s.Flow = "dst,src" }, ""},
+		{"by service", func(s *Spec) { s.Flow, s.Flows, s.Idle = "src,dst,proto,dport", 1<<20, Duration(10*time.Second) }, ""},
+		{"all fields in another order", func(s *Spec) { s.Flow, s.SparseMarks = "dport,sport,proto,dst,src", true }, ""},
+		{"unknown", func(s *Spec) { s.Flow = "src,dst,port" }, `flow: "port" is not one of src, dst, proto, sport, dport`},
+		{"without the source", func(s *Spec) { s.Flow = "dst,proto" }, "flow: add src and dst"},
+		{"sparse", func(s *Spec) { s.Flow, s.SparseMarks = "src,dst", true }, "flow: sparse marks require flows by all fields"},
+		{"hops", func(s *Spec) { s.Flow, s.Hops = "src,dst", HopsIOAM }, "flow: packets in which routers write"},
+		{"standard encoding", func(s *Spec) { s.Flow, s.Encoding = "src,dst", "native,ioam-e2e" }, "flow: ioam-e2e marks do not name the fields of flows"},
+		{"few flows", func(s *Spec) { s.Flows = 1023 }, "flows: 1023 is out of range: use 1024 to 1048576"},
+		{"short", func(s *Spec) { s.Idle = Duration(time.Second) }, "idle: 1s is out of range: use 10s to 1h"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			spec := good()
+			row.change(&spec)
+			problems := spec.Validate()
+			if row.want == "" && len(problems) > 0 || row.want != "" && (len(problems) != 1 || !strings.HasPrefix(problems[0].String(), row.want)) {
+				t.Errorf("problems %v, want %q", problems, row.want)
+			}
+		})
+	}
+}
+
+// policied are hosts whose agents have policies, but for one.
+func policied(without string) []Host {
+	hosts := lab()
+	for i := range hosts {
+		if hosts[i].Name == without {
+			hosts[i].Capabilities = slices.DeleteFunc(slices.Clone(hosts[i].Capabilities), func(c string) bool { return c == MarkPolicies })
+		}
+	}
+	return hosts
+}
+
+// Both ends have the same fields, and no end a value that is its own default.
+func TestFlowTablesOfTasks(t *testing.T) {
+	for _, row := range []struct {
+		name                string
+		change              func(*Spec)
+		source, destination FlowTable
+	}{
+		{"defaults", func(*Spec) {}, FlowTable{}, FlowTable{}},
+		{"the defaults, given", func(s *Spec) { s.Flow, s.Idle = "src,dst,proto,sport,dport", Duration(time.Minute) }, FlowTable{}, FlowTable{}},
+		{"all", func(s *Spec) { s.Flow, s.Flows, s.Idle = "dst,src", 5000, Duration(20*time.Second) },
+			FlowTable{"src,dst", 5000, Duration(20 * time.Second)}, FlowTable{"src,dst", 5000, Duration(40 * time.Second)}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			hosts := policied("")
+			spec := good()
+			row.change(&spec)
+			plan := planOf(t, spec, hosts)
+			for agent, a := range plan.Assignments {
+				Restrict(&a, agent, hosts)
+				for _, task := range a.Sources {
+					if task.FlowTable != row.source {
+						t.Errorf("source %s has %+v", agent, task.FlowTable)
+					}
+				}
+				for _, task := range a.Destinations {
+					if task.FlowTable != row.destination {
+						t.Errorf("destination %s has %+v", agent, task.FlowTable)
+					}
+				}
+			}
+		})
+	}
+}
+
+// An agent of an earlier version has no part in a session that aggregates, and keeps flows as it
+// does in others.
+func TestFlowsOfEarlierAgents(t *testing.T) {
+	for _, row := range []struct {
+		name, without string
+		change        func(*Spec)
+		sources       int
+		warning       string
+	}{
+		{"source, aggregates", "h1", func(s *Spec) { s.Flow = "src,dst" }, 0, "the version of the agent on h1 does not support flow: update it, or leave flow out"},
+		{"destination, aggregates", "h2", func(s *Spec) { s.Flow = "src,dst" }, 0, "the version of the agent on h2 does not support flow"},
+		{"source", "h1", func(s *Spec) { s.Flows = 5000 }, 1, "h1 keeps flows as its version does: it does not support flows and idle"},
+		{"destination", "h2", func(s *Spec) { s.Idle = Duration(time.Hour) }, 1, "h2 keeps flows as its version does"},
+		{"defaults", "h2", func(*Spec) {}, 1, ""},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			hosts := policied(row.without)
+			spec := good()
+			row.change(&spec)
+			plan := planOf(t, spec, hosts)
+			if text := strings.Join(plan.Warnings, "\n"); row.warning == "" && text != "" || !strings.Contains(text, row.warning) {
+				t.Errorf("warnings %q, want %q", text, row.warning)
+			}
+			for agent, a := range plan.Assignments {
+				Restrict(&a, agent, hosts)
+				if agent == "h1" && len(a.Sources) != row.sources {
+					t.Errorf("%d sources, want %d", len(a.Sources), row.sources)
+				}
+				given := FlowTable{}
+				for _, task := range a.Sources {
+					given = task.FlowTable
+				}
+				for _, task := range a.Destinations {
+					given = task.FlowTable
+				}
+				if agent == row.without && given != (FlowTable{}) {
+					t.Errorf("%s was given %+v", agent, given)
+				}
+			}
+		})
+	}
+}
+
+// What numbers packets together is the same in all sessions whose packets it numbers.
+func TestFlowConflicts(t *testing.T) {
+	byHost := func(filters ...string) func(*Spec) {
+		return func(s *Spec) { s.Flow, s.Filters = "src,dst", parseFilters(filters...) }
+	}
+	elsewhere := func(change func(*Spec)) func(*Spec) {
+		return func(s *Spec) {
+			change(s)
+			s.Device = map[string]string{"h2": "eth9"}
+		}
+	}
+	onFirst := func(change func(*Spec)) func(*Spec) {
+		return func(s *Spec) {
+			change(s)
+			s.Device = map[string]string{"h2": "eth8"}
+		}
+	}
+	for _, row := range []struct {
+		name       string
+		first, new func(*Spec)
+		want       string
+	}{
+		{"alike", byHost(), byHost(), ""},
+		{"alike, other sampling", byHost("proto=tcp"), func(s *Spec) { byHost("proto=tcp")(s); s.Sampling.Every = 7 }, ""},
+		{"other sizes", func(s *Spec) { s.Flows, s.Idle = 2000, Duration(20*time.Second) }, filtered(), ""},
+		{"other fields of the same packets", onFirst(filtered()), elsewhere(byHost()), "different flow for the same packets (existing: src,dst,proto,sport,dport, rule"},
+		{"other fields of other packets", onFirst(filtered("proto=udp")), elsewhere(byHost("proto=tcp")), ""},
+		{"other filters of the same packets", onFirst(byHost()), elsewhere(byHost("proto=tcp")), "different filters for the same packets"},
+		{"other filters of other packets", onFirst(byHost("proto=udp")), elsewhere(byHost("proto=tcp")), ""},
+		{"other fields at the destination", filtered("proto=udp"), byHost("proto=tcp"), ""},
+		{"other filters at the destination", byHost("proto=udp"), byHost("proto=tcp"), `different filters of flows by src,dst on the same interface of a destination (existing: "proto=udp"; new: "proto=tcp")`},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			first, next, hosts := twoPlans(t, true, row.first, row.new)
+			err := Conflict([]Plan{first}, next, hosts)
+			if row.want == "" && err != nil || row.want != "" && (!errors.Is(err, ErrConflict) || !strings.Contains(err.Error(), row.want)) {
+				t.Errorf("got %v, want %q", err, row.want)
+			}
+		})
+	}
+}
