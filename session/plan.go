@@ -41,7 +41,7 @@ type Plan struct {
 func NewPlan(spec Spec, pairs []Pair, hosts []Host) Plan {
 	spec = spec.Complete()
 	addresses, warnings := Distinct(hosts)
-	warnings = slices.Concat(warnings, spec.overlapping(pairs, addresses), spec.waypointWarnings(hosts, pairs))
+	warnings = slices.Concat(warnings, spec.overlapping(pairs, addresses), spec.untraced(pairs), spec.waypointWarnings(hosts, pairs))
 	plan := Plan{Session: spec.Name, Assignments: Assign(spec, hosts, addresses, pairs, nil, pairs), Warnings: warnings}
 	for _, agent := range slices.Sorted(maps.Keys(plan.Assignments)) {
 		for _, task := range plan.Assignments[agent].Destinations {

@@ -142,3 +142,19 @@ func (s Spec) overlapping(pairs []Pair, addresses Addresses) (warnings []string)
 	slices.Sort(warnings)
 	return warnings
 }
+
+// untraced warns of packets in whose marks routers cannot write: those that a host forwards.
+func (s Spec) untraced(pairs []Pair) (warnings []string) {
+	if s.Hops != HopsIOAM {
+		return nil
+	}
+	sources := map[string]bool{}
+	for _, pair := range pairs {
+		if sources[pair.Source] || len(s.behind(pair.Source)) == 0 {
+			continue
+		}
+		sources[pair.Source] = true
+		warnings = append(warnings, fmt.Sprintf("hops: packets of hosts behind %s have no room for the times of routers: their hops are not measured", pair.Source))
+	}
+	return warnings
+}
