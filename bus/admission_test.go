@@ -373,7 +373,7 @@ func TestCluster(t *testing.T) {
 		eventually(t, round+": stores", func() bool { return a.Send(within(t), batch(1, "x")) == nil })
 		eventually(t, round+": answers", func() bool { _, err := s.Ask(within(t), "a", nil); return err == nil })
 		if round == "first" {
-			if err := a.Send(within(t), batch(2, strings.Repeat("x", 2<<20))); !errors.Is(err, ErrRejected) {
+			if err := a.Send(within(t), incompressible(2, 2<<20)); !errors.Is(err, ErrRejected) {
 				t.Errorf("over the cluster's limit: %v", err)
 			}
 			n.Shutdown()

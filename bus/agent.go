@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -38,6 +39,8 @@ type Agent struct {
 	cancel   context.CancelFunc
 	tasks    sync.WaitGroup
 	requests chan struct{} // one token per running control request
+
+	compresses atomic.Bool // the server of the last reply reads compressed batches
 
 	changes sync.Mutex // held over Changed
 	last    string     // text of the change reported last
@@ -136,13 +139,18 @@ func (a *Agent) send(ctx context.Context, e measure.Envelope) error {
 	ctx, cancel := withDeadline(ctx)
 	defer cancel()
 	defer context.AfterFunc(link, cancel)()
-	answer, err := conn.RequestMsgWithContext(ctx, &nats.Msg{
-		Subject: dataSubject(a.options.Name, e.Stream), Data: e.Payload,
-		Header: nats.Header{batchHeader: {formatBatch(&e)}},
-	})
+	m, compressed := a.message(e)
+	answer, err := conn.RequestMsgWithContext(ctx, m)
+	if err == nil {
+		a.compresses.Store(accepts(answer.Header))
+		err = outcome(answer.Header)
+		if compressed && errors.Is(err, ErrUnsupported) { // another server of the cluster, of an earlier version
+			a.compresses.Store(false)
+			return a.send(ctx, e)
+		}
+		return err
+	}
 	switch {
-	case err == nil:
-		return outcome(answer.Header)
 	case link.Err() != nil, errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, nats.ErrConnectionClosed):
 		return ErrOffline
 	case errors.Is(err, nats.ErrNoResponders):

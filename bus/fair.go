@@ -35,7 +35,7 @@ func newFairQueue(limit, share int64) *fairQueue {
 	return &fairQueue{limit: limit, share: min(share, limit), lanes: map[string]*lane{}, wake: make(chan struct{}, 1)}
 }
 
-func cost(d *Delivery) int64 { return int64(len(d.Payload)) + batchCost }
+func cost(d *Delivery) int64 { return int64(max(len(d.Payload), d.size)) + batchCost }
 
 // put queues a batch and returns those that are refused for it: the batch itself, or
 // others' newest. own reports whether its agent has reached its share.

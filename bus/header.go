@@ -16,8 +16,12 @@ import (
 // Headers of messages.
 const (
 	// batchHeader is the envelope of a batch: layout number, epoch, sequence, rows,
-	// oldest, checksum; the epoch as 16 hexadecimal digits, the checksum as 8.
+	// oldest, checksum; the epoch as 16 hexadecimal digits, the checksum as 8. If the payload
+	// is compressed, from layout 2 on, the compression and the size of the payload follow, bytes;
+	// the checksum is that of the payload as it was.
 	batchHeader = "Pillion-Batch"
+	// acceptHeader is the compression that a server reads, in its replies to batches.
+	acceptHeader = "Pillion-Accept"
 	// statusHeader is the outcome of a request, reasonHeader the reason.
 	statusHeader = "Pillion-Status"
 	reasonHeader = "Pillion-Reason"
@@ -42,9 +46,13 @@ var statusErrors = map[string]error{
 	statusRejected: ErrRejected, statusBusy: ErrBusy, statusRefused: ErrRefused, statusUnsupported: ErrUnsupported,
 }
 
-// batchLayout is the layout of the header that this version writes; it reads all layouts
-// up to that. Only tests of upgrades set it, when they link a program.
-var batchLayout = "1"
+// Layouts of the header that this version writes: of a batch as it is, which every version
+// reads, and of a compressed one. It reads all layouts up to the latter. Only tests of upgrades
+// set them, when they link a program.
+var (
+	batchLayout      = "1"
+	compressedLayout = "2"
+)
 
 const (
 	reasonLimit = 512
@@ -54,29 +62,37 @@ const (
 
 func formatBatch(e *measure.Envelope) string { return formatLayout(batchLayout, e) }
 
+// formatCompressed is the header of a batch whose payload, as in e, is sent compressed.
+func formatCompressed(e *measure.Envelope) string {
+	return formatLayout(compressedLayout, e) + formatSize(len(e.Payload))
+}
+
 func formatLayout(layout string, e *measure.Envelope) string {
 	return fmt.Sprintf("%s %016x %d %d %d %08x", layout, e.Epoch, e.Sequence, e.Rows, e.Oldest, e.Checksum)
 }
 
-// parseBatch parses the header. It accepts only the canonical form that formatBatch
-// writes; every error is ErrRejected, except that of a later layout: ErrUnsupported.
-func parseBatch(stream, text string) (measure.Envelope, error) {
-	bad := func(cause string) (measure.Envelope, error) {
-		return measure.Envelope{}, fmt.Errorf("%w: header %.100q: %s", ErrRejected, text, cause)
+func formatSize(size int) string { return fmt.Sprintf(" %s %d", compression, size) }
+
+// parseBatch parses the header. size: of a payload that is compressed, bytes; 0: it is not. It accepts only
+// the canonical form that formatBatch and formatCompressed write; every error is ErrRejected, except that of
+// a later layout or another compression: ErrUnsupported.
+func parseBatch(stream, text string) (e measure.Envelope, size int, err error) {
+	bad := func(cause string) (measure.Envelope, int, error) {
+		return measure.Envelope{}, 0, fmt.Errorf("%w: header %.100q: %s", ErrRejected, text, cause)
 	}
 	if !measure.ValidName(stream) {
-		return measure.Envelope{}, fmt.Errorf("%w: invalid stream name %.100q", ErrRejected, stream)
+		return measure.Envelope{}, 0, fmt.Errorf("%w: invalid stream name %.100q", ErrRejected, stream)
 	}
 	fields := strings.Split(text, " ")
 	layout, err := strconv.ParseUint(fields[0], 10, 16)
-	known, _ := strconv.ParseUint(batchLayout, 10, 16)
+	known, _ := strconv.ParseUint(compressedLayout, 10, 16)
 	switch {
 	case err != nil || layout == 0 || strconv.FormatUint(layout, 10) != fields[0]:
 		return bad("no layout")
 	case layout > known:
-		return measure.Envelope{}, fmt.Errorf("%w: header layout %d, this server reads layouts up to %d: update the server", ErrUnsupported, layout, known)
-	case len(fields) != 6:
-		return bad("want 6 fields")
+		return measure.Envelope{}, 0, fmt.Errorf("%w: header layout %d, this server reads layouts up to %d: update the server", ErrUnsupported, layout, known)
+	case len(fields) != 6 && (layout < 2 || len(fields) != 8):
+		return bad("want 6 fields, or 8 from layout 2 on")
 	}
 	epoch, err := strconv.ParseUint(fields[1], 16, 64)
 	sequence, err2 := strconv.ParseUint(fields[2], 10, 64)
@@ -86,17 +102,27 @@ func parseBatch(stream, text string) (measure.Envelope, error) {
 	if err := errors.Join(err, err2, err3, err4, err5); err != nil {
 		return bad("invalid number")
 	}
-	e := measure.Envelope{
+	e = measure.Envelope{
 		Key:  measure.Key{Stream: stream, Epoch: epoch, Sequence: sequence},
 		Rows: int(rows), Oldest: oldest, Checksum: uint32(checksum),
 	}
-	if formatLayout(fields[0], &e) != text {
+	canonical := formatLayout(fields[0], &e)
+	if len(fields) == 8 {
+		if fields[6] != compression {
+			return measure.Envelope{}, 0, fmt.Errorf("%w: compression %.20q, this server reads %s", ErrUnsupported, fields[6], compression)
+		}
+		if size, err = strconv.Atoi(fields[7]); err != nil || size < 1 || size > MaxPayload {
+			return bad(fmt.Sprintf("the size of the payload is not from 1 to %d bytes", MaxPayload))
+		}
+		canonical += formatSize(size)
+	}
+	if canonical != text {
 		return bad("not in canonical form")
 	}
 	if oldest > sequence {
 		return bad("oldest is above sequence")
 	}
-	return e, nil
+	return e, size, nil
 }
 
 // only returns the one value of a header, and whether there is exactly one.

@@ -60,6 +60,7 @@ type Server struct {
 	floods                           *rates // messages beyond a quota
 	batches, rejected, busy, retries atomic.Uint64
 	unsupported, refused, exceeded   atomic.Uint64
+	received, unpacked               atomic.Uint64
 }
 
 // Delivery is a received batch. Answer, called once from any goroutine, replies: nil if
@@ -70,6 +71,8 @@ type Delivery struct {
 	Agent string
 	measure.Envelope
 	Answer func(error)
+
+	size int // of a payload that is still compressed, bytes; 0: it is not
 }
 
 // ServerStats are counters since the start. No batch is lost: the sender keeps those
@@ -84,7 +87,9 @@ type ServerStats struct {
 	Unsupported, Refused uint64
 	Exceeded             uint64 // messages beyond an agent's quota
 	Dropped              uint64 // by the NATS client, unanswered
-	Waiting              int64  // bytes in the backlog now
+	// Received are bytes of payloads as they came, of batches passed to the handler, Unpacked those after decompression.
+	Received, Unpacked uint64
+	Waiting            int64 // bytes in the backlog now, after decompression
 }
 
 const (
@@ -167,6 +172,7 @@ func (s *Server) Stats() ServerStats {
 	stats := ServerStats{
 		Batches: s.batches.Load(), Rejected: s.rejected.Load(), Retries: s.retries.Load(),
 		Busy: s.busy.Load(), Unsupported: s.unsupported.Load(), Refused: s.refused.Load(), Waiting: s.backlog.waiting(), Exceeded: s.exceeded.Load(),
+		Received: s.received.Load(), Unpacked: s.unpacked.Load(),
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -204,10 +210,28 @@ func (s *Server) ServeData(handler func(Delivery)) error {
 			if !open {
 				return
 			}
-			handler(d)
+			if s.unpack(&d) {
+				handler(d)
+			}
 		}
 	})
 	return nil
+}
+
+// unpack decompresses the payload of a batch, or refuses the batch.
+func (s *Server) unpack(d *Delivery) bool {
+	s.received.Add(uint64(len(d.Payload)))
+	if d.size > 0 {
+		payload, err := decompress(d.Payload, d.size)
+		if err != nil {
+			d.Answer(err)
+			s.overstep(d.Agent, err)
+			return false
+		}
+		d.Payload, d.size = payload, 0
+	}
+	s.unpacked.Add(uint64(len(d.Payload)))
+	return true
 }
 
 // receive queues a batch, or answers at once.
@@ -268,7 +292,7 @@ func (s *Server) parse(m *nats.Msg) (Delivery, error) {
 		return d, fmt.Errorf("%w: want one %s header", ErrRejected, batchHeader)
 	}
 	var err error
-	d.Envelope, err = parseBatch(stream, text)
+	d.Envelope, d.size, err = parseBatch(stream, text)
 	d.Payload = m.Data
 	return d, err
 }
@@ -299,6 +323,7 @@ func (s *Server) answer(m *nats.Msg) func(error) {
 			}
 			answer := reply(status, err)
 			answer.Subject = subject
+			answer.Header[acceptHeader] = []string{compression}
 			if err := s.conn.PublishMsg(answer); err != nil {
 				s.log.Debug("answer batch", "error", err) // the agent retransmits it
 			}

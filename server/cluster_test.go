@@ -17,6 +17,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -111,6 +112,42 @@ func TestRevocationWithACluster(t *testing.T) {
 	}
 	if n := number(t, admin, "SELECT count(*) FROM numbers WHERE word = 'forged'"); n != 0 {
 		t.Errorf("%d forged rows are stored", n)
+	}
+}
+
+// TestAgentOfACluster: an agent that knows all nodes of a cluster moves to another when its node fails.
+func TestAgentOfACluster(t *testing.T) {
+	folder := t.TempDir()
+	if _, _, err := authority.Open(folder, authority.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	c := startCluster(t, folder, "north")
+	s := startWith(t, folder, strings.Join(c.urls, ","))
+	agent, err := bus.ConnectAgent(t.Context(), bus.AgentOptions{URL: strings.Join(c.urls, ","), TLS: s.enrol(t, "north"), Name: "north"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(agent.Close)
+	within(t, "the agent is connected", agent.Connected)
+	first := agent.Remote()
+	i := slices.Index(c.urls, "tls://"+first)
+	if i < 0 {
+		t.Fatalf("the agent is connected to %s, which is none of %v", first, c.urls)
+	}
+	if err := c.nodes[i].Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	sequence := uint64(0)
+	within(t, "a batch is stored by another node", func() bool {
+		sequence++
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		return agent.Send(ctx, batchOf(t, &numbers, sequence, measure.Sample{
+			measure.TimeValue(time.Now()), measure.Int64Value(int64(sequence)), measure.StringValue("word"),
+		})) == nil
+	})
+	if now := agent.Remote(); now == first {
+		t.Errorf("the agent is still connected to %s", now)
 	}
 }
 

@@ -178,17 +178,21 @@ func serverAddress(text string) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// busURL completes the bus URL from the server: an empty host is that of the server.
+// busURL completes the bus URLs from the server, separated by commas: an empty host is that of the server.
 func busURL(text, server string) (string, error) {
-	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "tls" || u.Port() == "" || u.User != nil || strings.Trim(u.Path, "/") != "" {
-		return "", fmt.Errorf("invalid bus URL %.100q from the server; want tls://host:port", text)
-	}
-	host := u.Hostname()
-	if host == "" {
-		if host, _, err = net.SplitHostPort(server); err != nil {
-			return "", err
+	var urls []string
+	for one := range strings.SplitSeq(text, ",") {
+		u, err := url.Parse(strings.TrimSpace(one))
+		if err != nil || u.Scheme != "tls" || u.Port() == "" || u.User != nil || strings.Trim(u.Path, "/") != "" {
+			return "", fmt.Errorf("invalid bus URL %.100q from the server; want tls://host:port", one)
 		}
+		host := u.Hostname()
+		if host == "" {
+			if host, _, err = net.SplitHostPort(server); err != nil {
+				return "", err
+			}
+		}
+		urls = append(urls, "tls://"+net.JoinHostPort(host, u.Port()))
 	}
-	return "tls://" + net.JoinHostPort(host, u.Port()), nil
+	return strings.Join(urls, ","), nil
 }

@@ -146,7 +146,7 @@ func (i *Identity) Name() string { return i.document().Name }
 // Server is host:port of the server's HTTP port.
 func (i *Identity) Server() string { return i.document().Server }
 
-// Bus is the URL of the bus.
+// Bus is the URL of the bus; several are separated by commas.
 func (i *Identity) Bus() string { return i.document().Bus }
 
 // Expires is when the certificate expires.
@@ -169,7 +169,7 @@ func (i *Identity) TLS() *tls.Config {
 		err := verifyServer(state, root)
 		d := i.document()
 		own, _ := serverAddress(d.Server)
-		if err == nil || hostOf(d.Bus) == hostOf("tls://"+own) || state.ServerName == "" {
+		if err == nil || state.ServerName == "" || state.ServerName == hostOf("tls://"+own) {
 			return err
 		}
 		intermediates := x509.NewCertPool()

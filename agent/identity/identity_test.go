@@ -343,7 +343,7 @@ func TestServerAddress(t *testing.T) {
 
 func TestBusURL(t *testing.T) {
 	for text, want := range map[string]string{
-		"tls://:4222": "tls://noc:4222", "tls://bus:1": "tls://bus:1", "tls://[::1]:1": "tls://[::1]:1", "": "",
+		"tls://:4222": "tls://noc:4222", "tls://bus:1": "tls://bus:1", "tls://b1:1,tls://b2:2, tls://:3": "tls://b1:1,tls://b2:2,tls://noc:3", "tls://b1:1,": "", "tls://[::1]:1": "tls://[::1]:1", "": "",
 		"nats://:4222": "", "tls://bus": "", "tls://u:p@bus:1": "", "tls://bus:1/x": "", "://": "",
 	} {
 		if got, err := busURL(text, "noc:8470"); got != want || (err == nil) != (want != "") {
