@@ -64,7 +64,7 @@ func waypointTimes(t *testing.T, b *serviceBed) {
 			_, err = out.Write(binary.BigEndian.AppendUint64(make([]byte, 0, 16), n)[:8:8])
 			return err
 		})
-		time.Sleep(time.Millisecond) // no longer: from a deep sleep, a processor takes 20 us between the mark and the capture
+		time.Sleep(time.Millisecond) // no longer: with cold caches, 20 us pass between the mark and the capture
 	}
 	b.reaches(int64(len(packets)), "SELECT count(*) FROM segments WHERE session = 'times' AND count = 1")
 	b.stopped("times")
