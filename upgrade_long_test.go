@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"pillion.dev/internal/test/free"
 )
 
 // compatible is the commit of the previous version, with which this one works together. A
@@ -51,15 +53,7 @@ func previous(t *testing.T) string {
 	return source
 }
 
-func freePort(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
-}
+func freeAddress(t *testing.T) string { return fmt.Sprintf("127.0.0.1:%d", free.Port(t)) }
 
 // site is a server and an agent, of versions that change, with their folders and ports.
 type site struct {
@@ -71,7 +65,7 @@ type site struct {
 
 func newSite(t *testing.T) *site {
 	base := t.TempDir()
-	return &site{t: t, data: filepath.Join(base, "server"), host: filepath.Join(base, "agent"), http: freePort(t), bus: freePort(t), oml: freePort(t)}
+	return &site{t: t, data: filepath.Join(base, "server"), host: filepath.Join(base, "agent"), http: freeAddress(t), bus: freeAddress(t), oml: freeAddress(t)}
 }
 
 // process is a running program.

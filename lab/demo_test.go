@@ -2,7 +2,6 @@ package lab_test
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"regexp"
@@ -13,18 +12,6 @@ import (
 
 	"pillion.dev/internal/test/namespace"
 )
-
-// freePort returns a loopback port that was free a moment ago.
-func freePort(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	_, port, _ := net.SplitHostPort(listener.Addr().String())
-	return port
-}
 
 func demoCommand(t *testing.T, args ...string) (command *exec.Cmd, name string) {
 	t.Helper()

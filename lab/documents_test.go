@@ -9,12 +9,14 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"pillion.dev/internal/test/free"
 	"pillion.dev/internal/test/namespace"
 	"pillion.dev/lab"
 )
@@ -197,7 +199,7 @@ var (
 func (d *desk) watched(document, class, file string) (name, port string) {
 	t := d.t
 	t.Helper()
-	name, port = fmt.Sprintf("t%dx%d", os.Getpid(), beds.Add(1)), freePort(t)
+	name, port = fmt.Sprintf("t%dx%d", os.Getpid(), beds.Add(1)), strconv.Itoa(free.Port(t))
 	spec, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)

@@ -8,9 +8,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
+	"pillion.dev/internal/test/free"
 	"pillion.dev/internal/test/namespace"
 	"pillion.dev/lab"
 )
@@ -24,7 +26,7 @@ type trial struct {
 func newTrial(t *testing.T, labText, text string) *trial {
 	t.Helper()
 	namespace.NeedRoot(t)
-	x := &trial{t: t, folder: t.TempDir(), name: fmt.Sprintf("t%dx%d", os.Getpid(), beds.Add(1)), port: freePort(t)}
+	x := &trial{t: t, folder: t.TempDir(), name: fmt.Sprintf("t%dx%d", os.Getpid(), beds.Add(1)), port: strconv.Itoa(free.Port(t))}
 	for name, content := range map[string]string{
 		"lab.yaml": "name: " + x.name + "\n" + strings.ReplaceAll(labText, "PORT", x.port), "experiment.yaml": text,
 	} {

@@ -24,6 +24,7 @@ import (
 
 	"pillion.dev/api/pillionv1"
 	"pillion.dev/bus"
+	"pillion.dev/internal/test/free"
 	"pillion.dev/measure"
 	"pillion.dev/server/authority"
 )
@@ -161,7 +162,10 @@ func startCluster(t *testing.T, folder string, agents ...string) *cluster {
 	}
 	certificate := issueNode(t, folder)
 	permissions := documentedPermissions(t, agents)
-	ports := freePorts(t, 6)
+	var ports []int
+	for range 6 {
+		ports = append(ports, free.Port(t))
+	}
 	var routes []string
 	for _, port := range ports[3:] {
 		routes = append(routes, fmt.Sprintf("nats://127.0.0.1:%d", port))
@@ -264,18 +268,4 @@ func issueNode(t *testing.T, folder string) string {
 		t.Fatal(err)
 	}
 	return path
-}
-
-// freePorts returns ports that nobody uses at the moment.
-func freePorts(t *testing.T, n int) (ports []int) {
-	t.Helper()
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	return ports
 }

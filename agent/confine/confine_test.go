@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"pillion.dev/internal/test/free"
 	"pillion.dev/internal/test/namespace"
 )
 
@@ -289,7 +290,7 @@ func TestCompromisedProcess(t *testing.T) {
 	}
 	t.Cleanup(func() { bystander.Process.Kill(); bystander.Wait() })
 	c := context{
-		Outside: outside, Foreign: foreign, Shared: shared, Parent: os.Getpid(), Other: bystander.Process.Pid, OwnPort: freePort(t), OtherPort: freePort(t),
+		Outside: outside, Foreign: foreign, Shared: shared, Parent: os.Getpid(), Other: bystander.Process.Pid, OwnPort: free.Port(t), OtherPort: free.Port(t),
 	}
 	asRoot := run(t, c, func(command *exec.Cmd) func() error {
 		command.Dir, command.SysProcAttr = outside, &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS} // mounts end with it
@@ -319,16 +320,6 @@ func TestCompromisedProcess(t *testing.T) {
 		}
 		t.Logf("%-42s confined: %-60s root: %s", a.name, confined[a.name], asRoot[a.name])
 	}
-}
-
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 // TestSealNeedsConfinement: with privileges the unprivileged part does not run.
