@@ -4,11 +4,25 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"sync"
 )
 
-// field is that of a structure with a name in JSON, those of embedded structures included.
+// visible has the fields of structures by type: the server asks for them for each agent and round.
+var visible sync.Map
+
+// fields are those of a structure, those of embedded structures included.
+func fields(of reflect.Type) []reflect.StructField {
+	if found, ok := visible.Load(of); ok {
+		return found.([]reflect.StructField)
+	}
+	all := reflect.VisibleFields(of)
+	visible.Store(of, all)
+	return all
+}
+
+// field is that of a structure with a name in JSON.
 func field(of reflect.Value, name string) (reflect.Value, bool) {
-	for _, f := range reflect.VisibleFields(of.Type()) {
+	for _, f := range fields(of.Type()) {
 		if tag, _, _ := strings.Cut(f.Tag.Get("json"), ","); tag == name && name != "" {
 			return of.FieldByIndex(f.Index), true
 		}
@@ -68,7 +82,7 @@ func (p *problems) settings(s Spec) {
 // if they are of the same types.
 func fillTask[T any](task *T, s *Spec) {
 	from, to := reflect.ValueOf(s).Elem(), reflect.ValueOf(task).Elem()
-	for _, f := range reflect.VisibleFields(to.Type()) {
+	for _, f := range fields(to.Type()) {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if v, ok := field(from, name); ok && !f.Anonymous && v.Type() == f.Type {
 			to.FieldByIndex(f.Index).Set(v)
@@ -80,7 +94,7 @@ func fillTask[T any](task *T, s *Spec) {
 // tag needs names it.
 func restrictFields[T any](task *T, h Host) {
 	to := reflect.ValueOf(task).Elem()
-	for _, f := range reflect.VisibleFields(to.Type()) {
+	for _, f := range fields(to.Type()) {
 		if needs := f.Tag.Get("needs"); needs != "" && !h.can(needs) {
 			to.FieldByIndex(f.Index).SetZero()
 		}

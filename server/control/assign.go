@@ -110,7 +110,7 @@ func (c *Control) held() map[string][]session.Pair {
 	held := map[string][]session.Pair{}
 	for name, a := range c.agents {
 		for l := range a.marking {
-			held[l.session] = append(held[l.session], session.Pair{Source: name, Destination: l.destination})
+			held[l.session] = append(held[l.session], session.Pair{Source: name, Destination: l.peer})
 		}
 	}
 	return held

@@ -172,7 +172,11 @@ func (c *Control) Run(ctx context.Context) error {
 	ticker := time.NewTicker(roundEvery)
 	defer ticker.Stop()
 	for {
-		c.round(ctx, &others)
+		held := c.round(ctx, &others)
+		select { // reports of agents, which wait for the lock, have at least as much time as rounds
+		case <-ctx.Done():
+		case <-time.After(held):
+		}
 		select {
 		case <-ctx.Done():
 			c.save()
@@ -203,10 +207,11 @@ func signal(to chan struct{}) {
 	}
 }
 
-// round computes the desired tasks of all agents and sends them where they differ.
-func (c *Control) round(ctx context.Context, asks *sync.WaitGroup) {
+// round computes the desired tasks of all agents and sends them where they differ. It returns
+// for how long it held the lock.
+func (c *Control) round(ctx context.Context, asks *sync.WaitGroup) time.Duration {
 	c.mu.Lock()
-	now := c.Now()
+	began, now := time.Now(), c.Now()
 	c.watch(now)
 	c.schedule(now)
 	c.release(now)
@@ -215,12 +220,14 @@ func (c *Control) round(ctx context.Context, asks *sync.WaitGroup) {
 	c.settle(now)
 	questions := c.questions(now)
 	c.rounded = now
+	held := time.Since(began)
 	c.mu.Unlock()
 	// Assignments are kept across restarts, so they are written before they are sent.
 	c.save()
 	for _, q := range questions {
 		asks.Go(func() { c.tell(ctx, q) })
 	}
+	return held
 }
 
 // event raises an event. The caller holds the lock; a sink does not block.

@@ -85,7 +85,7 @@ func (c *Control) entrust(r *record, agent string, a session.Assignment) {
 		peers := a.Sources[i].Peers
 		for j := range peers {
 			peer := &peers[j]
-			peer.Key = r.Key.Pair(agent, peer.Agent)
+			peer.Key = r.pairKey(agent, peer.Agent)
 			peer.Named = r.Spec.Names(peer.Agent)
 			if other := c.agents[peer.Agent]; other != nil {
 				peer.Approved = other.approvedOf(peer.Addresses)
@@ -96,11 +96,26 @@ func (c *Control) entrust(r *record, agent string, a session.Assignment) {
 		peers := a.Destinations[i].Peers
 		for j := range peers {
 			if len(a.Destinations[i].Amends) == 0 { // a waypoint checks no tags
-				peers[j].Key = r.Key.Pair(peers[j].Agent, agent)
+				peers[j].Key = r.pairKey(peers[j].Agent, agent)
 			}
 			if other := c.agents[peers[j].Agent]; other != nil && len(peers[j].Prefixes) > 0 {
 				peers[j].Number = other.Number
 			}
 		}
 	}
+}
+
+// pairKey is the key of a source and a destination, derived once. Those of many more pairs than
+// there are now are forgotten.
+func (r *record) pairKey(source, destination string) session.Key {
+	pair := session.Pair{Source: source, Destination: destination}
+	key, found := r.keys[pair]
+	if !found {
+		if r.keys == nil || len(r.keys) > 1024+4*len(r.pairs) {
+			r.keys = map[session.Pair]session.Key{}
+		}
+		key = r.Key.Pair(source, destination)
+		r.keys[pair] = key
+	}
+	return key
 }

@@ -164,10 +164,10 @@ func (b *testbed) checkInvariant() {
 	now := time.Now()
 	for name, h := range b.hosts {
 		for l, until := range h.leased {
-			d := b.hosts[l.destination]
+			d := b.hosts[l.peer]
 			if now.Before(until) && !reads(d.applied, l.session, name) && !reads(d.pinned, l.session, name) {
 				b.t.Errorf("%s: %s may mark to %s for %s, which does not read\n%s",
-					now.Format(time.TimeOnly), name, l.destination, l.session, strings.Join(b.journal, "\n"))
+					now.Format(time.TimeOnly), name, l.peer, l.session, strings.Join(b.journal, "\n"))
 			}
 		}
 	}
@@ -175,7 +175,7 @@ func (b *testbed) checkInvariant() {
 
 func reads(a session.Assignment, name, source string) bool {
 	return slices.ContainsFunc(a.Destinations, func(d session.DestinationTask) bool {
-		return d.Session == name && hasPeer(d.Peers, source)
+		return d.Session == name && slices.ContainsFunc(d.Peers, func(p session.Peer) bool { return p.Agent == source })
 	})
 }
 
@@ -207,7 +207,7 @@ func (b *testbed) Ask(_ context.Context, name string, request []byte) ([]byte, e
 	h.applied, h.pinned = *r.Apply, session.Assignment{}
 	for l, until := range h.leased {
 		assigned := slices.ContainsFunc(h.applied.Sources, func(s session.SourceTask) bool {
-			return s.Session == l.session && hasPeer(s.Peers, l.destination)
+			return s.Session == l.session && slices.ContainsFunc(s.Peers, func(p session.Peer) bool { return p.Agent == l.peer })
 		})
 		if last := time.Now().Add(time.Second); !assigned && until.After(last) {
 			h.leased[l] = last // packets in transit still carry marks

@@ -9,8 +9,9 @@ import (
 	"pillion.dev/session"
 )
 
-// link is one destination that a source marks for, in one session.
-type link struct{ session, destination string }
+// link is the other end of a pair, in one session: the destination that a source marks for, or
+// the source whose marks a destination reads.
+type link struct{ session, peer string }
 
 // mark is a link that a source may be marking packets for.
 type mark struct {
@@ -39,6 +40,9 @@ type agent struct {
 	// sent is the desired assignment, text is that without the revision.
 	sent session.Assignment
 	text string
+	// sources are the links for which sent marks, destinations those of which it reads the
+	// marks, by session and source.
+	sources, destinations map[link]bool
 	// restricted is, by session, why it does not mark or measure as the session asks for.
 	restricted map[string]string
 	// confirmed: the agent has acknowledged sent.
@@ -113,7 +117,7 @@ func (a *agent) quietly(kind string, now time.Time) bool {
 
 // adopt restores the assignment that was sent before the server restarted.
 func (a *agent) adopt(sent session.Assignment, now time.Time) {
-	a.sent, a.text = sent, content(sent)
+	a.send(sent, content(sent))
 	a.note(now)
 }
 
@@ -121,9 +125,25 @@ func (a *agent) adopt(sent session.Assignment, now time.Time) {
 // seen, even if the server has lost its state.
 func (a *agent) assign(next session.Assignment, text string, now time.Time) {
 	next.Revision = max(a.sent.Revision+1, a.state.Revision+1, uint64(now.UnixMilli()))
-	a.sent, a.text = next, text
+	a.send(next, text)
 	a.confirmed, a.retryAt, a.wait, a.mismatches = false, time.Time{}, 0, 0
 	a.note(now)
+}
+
+// send makes an assignment the one to be sent.
+func (a *agent) send(next session.Assignment, text string) {
+	a.sent, a.text = next, text
+	a.sources, a.destinations = map[link]bool{}, map[link]bool{}
+	for _, task := range next.Sources {
+		for _, peer := range task.Peers {
+			a.sources[link{task.Session, peer.Agent}] = true
+		}
+	}
+	for _, task := range next.Destinations {
+		for _, peer := range task.Peers {
+			a.destinations[link{task.Session, peer.Agent}] = true
+		}
+	}
 }
 
 // note records the links of the assignment.
@@ -137,33 +157,10 @@ func (a *agent) note(now time.Time) {
 }
 
 // marksFor reports whether its assignment marks for the link.
-func (a *agent) marksFor(l link) bool {
-	for _, task := range a.sent.Sources {
-		if task.Session == l.session && hasPeer(task.Peers, l.destination) {
-			return true
-		}
-	}
-	return false
-}
+func (a *agent) marksFor(l link) bool { return a.sources[l] }
 
 // reads reports whether its assignment reads marks of that source.
-func (a *agent) reads(session, source string) bool {
-	for _, task := range a.sent.Destinations {
-		if task.Session == session && hasPeer(task.Peers, source) {
-			return true
-		}
-	}
-	return false
-}
-
-func hasPeer(peers []session.Peer, agent string) bool {
-	for _, p := range peers {
-		if p.Agent == agent {
-			return true
-		}
-	}
-	return false
-}
+func (a *agent) reads(session, source string) bool { return a.destinations[link{session, source}] }
 
 // Roles of tasks.
 const (

@@ -89,6 +89,7 @@ type record struct {
 	// changed is when it was last created, changed or resumed.
 	changed time.Time
 	pairs   []session.Pair
+	keys    map[session.Pair]session.Key // of pairs, derived from Key, which never changes
 	// points are the points measured for it, by agent.
 	points map[string][]string
 	// waypoints are the agents that divide the delays of its pairs.
