@@ -170,6 +170,20 @@ screenshots: build ## run the tests of the page and write docs/images
 demo: install build ## run server and agents in a lab for SECONDS (15); KEEP=1 leaves it up
 	bin/pillion-agent lab demo --seconds $(SECONDS) $(if $(KEEP),--keep)
 
+.PHONY: install-fleet
+install-fleet: ## also install what a fleet in a lab runs (ClickHouse, ZooKeeper)
+	@.ci/install fleet
+
+.PHONY: demo-fleet
+demo-fleet: install install-fleet build ## the same on three servers, a NATS cluster and a ClickHouse cluster, with a server and a replica killed half way; SECONDS (20); KEEP=1 leaves it up
+	go build -o bin/ github.com/nats-io/nats-server/v2
+	bin/pillion-agent lab demo --fleet --seconds $(if $(filter command environment,$(firstword $(origin SECONDS))),$(SECONDS),20) $(if $(KEEP),--keep)
+
+.PHONY: ledger
+ledger: install install-fleet build ## kill programs of a fleet at random for SECONDS (600), and check that each row is stored exactly once; SEED=n repeats one
+	go build -o bin/ github.com/nats-io/nats-server/v2 ./bench/ledger
+	bin/ledger -seconds $(if $(filter command environment,$(firstword $(origin SECONDS))),$(SECONDS),600) $(if $(SEED),-seed $(SEED))
+
 .PHONY: first-delay
 first-delay: install build ## measure the time from zero to the first live delay in a lab, twelve times
 	go build -o bin/ ./bench/first-delay

@@ -20,6 +20,8 @@ type Options struct {
 	// Queries bounds the processes that answer users' queries; zero fields are the
 	// archive's defaults.
 	Queries Queries
+	// Arrivals are streams whose rows an archive that implements Arrivals passes on.
+	Arrivals []string
 }
 
 // Queries bounds the processes that answer queries in a user's SQL.

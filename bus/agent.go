@@ -20,6 +20,8 @@ import (
 type AgentOptions struct {
 	// URL of the bus, tls://host:port; several are separated by commas.
 	URL string
+	// InOrder tries several URLs as they are listed, rather than in random order.
+	InOrder bool
 	// TLS has the agent's certificate and the roots for the server's.
 	TLS  *tls.Config
 	Name string
@@ -50,6 +52,8 @@ type Agent struct {
 	handlers  map[string]nats.MsgHandler // by subject
 	link      context.Context            // ends when the connection does
 	drop      context.CancelCauseFunc
+	sending   context.Context // ends when the server asks to send again
+	again     context.CancelFunc
 	connected bool
 	changed   []change // not yet reported
 	refused   bool     // the last reason that Changed got
@@ -80,7 +84,12 @@ func ConnectAgent(ctx context.Context, options AgentOptions) (*Agent, error) {
 	a.ctx, a.cancel = context.WithCancel(ctx)
 	a.link, a.drop = context.WithCancelCause(a.ctx)
 	a.drop(ErrOffline)
-	if err := a.dial(); err != nil {
+	a.sending, a.again = context.WithCancel(a.ctx)
+	err := a.dial()
+	if err == nil {
+		err = a.subscribe(resendSubject(options.Name), a.resend)
+	}
+	if err != nil {
 		a.cancel()
 		return nil, fmt.Errorf("connect to bus %q: %w", options.URL, err)
 	}
@@ -119,13 +128,26 @@ func (a *Agent) current() (*nats.Conn, context.Context, error) {
 // any other error, including ErrBusy, the batch may or may not be stored: retry.
 // Without a deadline it waits 30 s.
 func (a *Agent) Send(ctx context.Context, e measure.Envelope) error {
-	if err := a.send(ctx, e); err != nil {
+	if err := a.send(ctx, "", e); err != nil {
 		return fmt.Errorf("send batch %s/%016x/%d: %w", e.Stream, e.Epoch, e.Sequence, err)
 	}
 	return nil
 }
 
-func (a *Agent) send(ctx context.Context, e measure.Envelope) error {
+// SendFor sends a batch of an agent of the site whose aggregator this agent is; the server refuses
+// that to others. Otherwise it is as Send.
+func (a *Agent) SendFor(ctx context.Context, agent string, e measure.Envelope) error {
+	err := fmt.Errorf("%w: invalid agent name %.100q", ErrRejected, agent)
+	if ValidAgent(agent) {
+		err = a.send(ctx, agent, e)
+	}
+	if err != nil {
+		return fmt.Errorf("send batch %s/%016x/%d of %s: %w", e.Stream, e.Epoch, e.Sequence, agent, err)
+	}
+	return nil
+}
+
+func (a *Agent) send(ctx context.Context, of string, e measure.Envelope) error {
 	if !measure.ValidName(e.Stream) {
 		return fmt.Errorf("%w: invalid stream name %.100q", ErrRejected, e.Stream)
 	}
@@ -139,20 +161,26 @@ func (a *Agent) send(ctx context.Context, e measure.Envelope) error {
 	ctx, cancel := withDeadline(ctx)
 	defer cancel()
 	defer context.AfterFunc(link, cancel)()
-	m, compressed := a.message(e)
+	a.mu.Lock()
+	sending := a.sending
+	a.mu.Unlock()
+	defer context.AfterFunc(sending, cancel)()
+	m, compressed := a.message(of, e)
 	answer, err := conn.RequestMsgWithContext(ctx, m)
 	if err == nil {
 		a.compresses.Store(accepts(answer.Header))
 		err = outcome(answer.Header)
 		if compressed && errors.Is(err, ErrUnsupported) { // another server of the cluster, of an earlier version
 			a.compresses.Store(false)
-			return a.send(ctx, e)
+			return a.send(ctx, of, e)
 		}
 		return err
 	}
 	switch {
 	case link.Err() != nil, errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, nats.ErrConnectionClosed):
 		return ErrOffline
+	case sending.Err() != nil:
+		return errors.New("the server that received the batch may be gone")
 	case errors.Is(err, nats.ErrNoResponders):
 		return errors.New("no server subscribed")
 	case errors.Is(err, nats.ErrMaxPayload):

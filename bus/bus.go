@@ -9,6 +9,12 @@
 //	pillion.control.a  a request to the agent, with a reply
 //	pillion.pulse.a    the server's heartbeat to the agent, about once a second
 //
+//	pillion.lane.n.a.s    a batch in a cluster with lanes (lane.go), which maps pillion.data.a.s
+//	_INBOX.a.resend       asks the agent to send again what is not acknowledged
+//	pillion.leader.call  a call of another server to the leading one, with an answer
+//	pillion.stored.s     a batch that a server has stored, for the others' live views
+//	pillion.servers      what each server says of itself, about once a second
+//
 //	pillion.hello.c    asks the embedded server whether connection c is accepted
 //	pillion.welcome.c  the answer, with the reason of a refusal
 //
@@ -19,6 +25,9 @@
 // A batch is a request: its payload is the Arrow stream, compressed if the server has said
 // that it reads that (compress.go), its envelope a header (header.go). The sender keeps it until the reply acknowledges that it is stored;
 // whatever is lost on the way, for example in a full queue, is retransmitted.
+//
+// Servers of one external cluster share what they must agree on in its key-value store, with
+// compare-and-set (kv.go), and take turns by leases (lease.go).
 //
 // An external NATS cluster must grant the same permissions: it maps the certificate's
 // common name to a user with those subjects, _INBOX.a.> for replies, and permission

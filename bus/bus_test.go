@@ -416,3 +416,70 @@ func TestCloseEndsGoroutines(t *testing.T) {
 	}
 	eventually(t, "goroutines end", func() bool { return runtime.NumGoroutine() <= before })
 }
+
+// TestOrderOfURLs: an agent tries the URLs as they are listed, again and again.
+func TestOrderOfURLs(t *testing.T) {
+	p := newPKI(t)
+	leaf, hub := startEmbedded(t, p), startEmbedded(t, p)
+	dial := func(urls ...string) *Agent {
+		a, err := ConnectAgent(t.Context(), AgentOptions{URL: strings.Join(urls, ","), InOrder: true, TLS: p.agent("north"), Name: "north"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(a.Close)
+		eventually(t, "the agent is connected", a.Connected)
+		return a
+	}
+	for range 5 {
+		a := dial(url(leaf), url(hub))
+		if a.Remote() != leaf.Addr().String() {
+			t.Fatalf("connected to %s, want the first", a.Remote())
+		}
+		a.Close()
+	}
+	a := dial("tls://127.0.0.1:1", "tls://127.0.0.1:2", url(leaf), url(hub))
+	if a.Remote() != leaf.Addr().String() {
+		t.Errorf("connected to %s, want the first that responds", a.Remote())
+	}
+	leaf.Shutdown()
+	eventually(t, "the agent has moved", func() bool { return a.Remote() == hub.Addr().String() })
+}
+
+// TestSendFor: only an aggregator sends batches of other agents, and only of its site.
+func TestSendFor(t *testing.T) {
+	p := newPKI(t)
+	e := startEmbedded(t, p)
+	s := connectServer(t, ServerOptions{InProcess: e, Site: func(agent string) string {
+		return map[string]string{"aggregator": "paris"}[agent]
+	}})
+	got := make(chan Delivery, 10)
+	if err := s.ServeData(func(d Delivery) { got <- d; d.Answer(nil) }); err != nil {
+		t.Fatal(err)
+	}
+	aggregator, ordinary := connectAgent(t, p, e, "aggregator"), connectAgent(t, p, e, "ordinary")
+	for n := range uint64(3) { // the first is not compressed
+		if err := aggregator.SendFor(within(t), "north", compressible(n)); err != nil {
+			t.Fatal(err)
+		}
+		if d := await(t, "batch", got); d.Agent != "aggregator" || d.Of != "paris/north" || d.Site != "paris" || string(d.Payload) != string(compressible(n).Payload) {
+			t.Errorf("batch %d is of %q, site %q, by %q", n, d.Of, d.Site, d.Agent)
+		}
+	}
+	if err := aggregator.Send(within(t), compressible(3)); err != nil {
+		t.Fatal(err)
+	}
+	if d := await(t, "batch", got); d.Agent != "aggregator" || d.Of != "" || d.Site != "" {
+		t.Errorf("its own batch is of %q, by %q", d.Of, d.Agent)
+	}
+	for _, name := range []string{"paris/north", "other/north", "", "north north"} {
+		if err := aggregator.SendFor(within(t), name, compressible(4)); !errors.Is(err, ErrRejected) {
+			t.Errorf("for %q: %v", name, err)
+		}
+	}
+	if err := ordinary.SendFor(within(t), "north", compressible(4)); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "no aggregator") {
+		t.Errorf("by another agent: %v", err)
+	}
+	if len(got) != 0 {
+		t.Errorf("%d batches arrived that should not", len(got))
+	}
+}

@@ -60,18 +60,26 @@ func decompress(packed []byte, size int) ([]byte, error) {
 	return payload, nil
 }
 
-// message makes the message of a batch: compressed, if the server reads that and it is smaller.
-func (a *Agent) message(e measure.Envelope) (m *nats.Msg, compressed bool) {
-	m = &nats.Msg{Subject: dataSubject(a.options.Name, e.Stream), Data: e.Payload, Header: nats.Header{batchHeader: {formatBatch(&e)}}}
-	if !a.compresses.Load() {
-		return m, false
+// message makes the message of a batch, of another agent unless that is empty: compressed, if the
+// server reads that and it is smaller.
+func (a *Agent) message(of string, e measure.Envelope) (m *nats.Msg, compressed bool) {
+	var packed []byte
+	if a.compresses.Load() {
+		packed = compress(e.Payload)
 	}
-	packed := compress(e.Payload)
-	if packed == nil {
-		return m, false
+	m = &nats.Msg{Subject: dataSubject(a.options.Name, e.Stream), Data: e.Payload}
+	if packed != nil {
+		m.Data = packed
 	}
-	m.Data, m.Header = packed, nats.Header{batchHeader: {formatCompressed(&e)}}
-	return m, true
+	header := formatBatch(&e)
+	switch {
+	case of != "":
+		header = formatRelayed(&e, of, packed != nil)
+	case packed != nil:
+		header = formatCompressed(&e)
+	}
+	m.Header = nats.Header{batchHeader: {header}}
+	return m, packed != nil
 }
 
 // accepts reports whether a server reads compressed batches.

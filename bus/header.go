@@ -18,7 +18,8 @@ const (
 	// batchHeader is the envelope of a batch: layout number, epoch, sequence, rows,
 	// oldest, checksum; the epoch as 16 hexadecimal digits, the checksum as 8. If the payload
 	// is compressed, from layout 2 on, the compression and the size of the payload follow, bytes;
-	// the checksum is that of the payload as it was.
+	// the checksum is that of the payload as it was. Last, from layout 3 on, is the agent whose rows
+	// an aggregator sends.
 	batchHeader = "Pillion-Batch"
 	// acceptHeader is the compression that a server reads, in its replies to batches.
 	acceptHeader = "Pillion-Accept"
@@ -47,11 +48,12 @@ var statusErrors = map[string]error{
 }
 
 // Layouts of the header that this version writes: of a batch as it is, which every version
-// reads, and of a compressed one. It reads all layouts up to the latter. Only tests of upgrades
+// reads, of a compressed one, and of one that is sent for another agent. It reads all layouts up to the last. Only tests of upgrades
 // set them, when they link a program.
 var (
 	batchLayout      = "1"
 	compressedLayout = "2"
+	relayedLayout    = "3" // of a batch of another agent, compressed or not
 )
 
 const (
@@ -67,32 +69,54 @@ func formatCompressed(e *measure.Envelope) string {
 	return formatLayout(compressedLayout, e) + formatSize(len(e.Payload))
 }
 
+// formatRelayed is the header of a batch of another agent; packed: its payload is sent compressed.
+func formatRelayed(e *measure.Envelope, agent string, packed bool) string {
+	text := formatLayout(relayedLayout, e)
+	if packed {
+		text += formatSize(len(e.Payload))
+	}
+	return text + " " + agent
+}
+
 func formatLayout(layout string, e *measure.Envelope) string {
 	return fmt.Sprintf("%s %016x %d %d %d %08x", layout, e.Epoch, e.Sequence, e.Rows, e.Oldest, e.Checksum)
 }
 
 func formatSize(size int) string { return fmt.Sprintf(" %s %d", compression, size) }
 
-// parseBatch parses the header. size: of a payload that is compressed, bytes; 0: it is not. It accepts only
-// the canonical form that formatBatch and formatCompressed write; every error is ErrRejected, except that of
-// a later layout or another compression: ErrUnsupported.
-func parseBatch(stream, text string) (e measure.Envelope, size int, err error) {
-	bad := func(cause string) (measure.Envelope, int, error) {
-		return measure.Envelope{}, 0, fmt.Errorf("%w: header %.100q: %s", ErrRejected, text, cause)
+// parsed is what the header of a batch says.
+type parsed struct {
+	measure.Envelope
+	size int    // of a payload that is compressed, bytes; 0: it is not
+	of   string // the agent for whom it is sent; empty: the sender
+}
+
+// parseBatch parses the header. It accepts only the canonical form that formatBatch, formatCompressed and
+// formatRelayed write; every error is ErrRejected, except that of a later layout or another compression:
+// ErrUnsupported.
+func parseBatch(stream, text string) (p parsed, err error) {
+	bad := func(cause string) (parsed, error) {
+		return parsed{}, fmt.Errorf("%w: header %.100q: %s", ErrRejected, text, cause)
 	}
 	if !measure.ValidName(stream) {
-		return measure.Envelope{}, 0, fmt.Errorf("%w: invalid stream name %.100q", ErrRejected, stream)
+		return parsed{}, fmt.Errorf("%w: invalid stream name %.100q", ErrRejected, stream)
 	}
 	fields := strings.Split(text, " ")
 	layout, err := strconv.ParseUint(fields[0], 10, 16)
-	known, _ := strconv.ParseUint(compressedLayout, 10, 16)
+	known, _ := strconv.ParseUint(relayedLayout, 10, 16)
 	switch {
 	case err != nil || layout == 0 || strconv.FormatUint(layout, 10) != fields[0]:
 		return bad("no layout")
 	case layout > known:
-		return measure.Envelope{}, 0, fmt.Errorf("%w: header layout %d, this server reads layouts up to %d: update the server", ErrUnsupported, layout, known)
-	case len(fields) != 6 && (layout < 2 || len(fields) != 8):
-		return bad("want 6 fields, or 8 from layout 2 on")
+		return parsed{}, fmt.Errorf("%w: header layout %d, this server reads layouts up to %d: update the server", ErrUnsupported, layout, known)
+	case len(fields)%2 == 1 && layout >= 3:
+		if p.of = fields[len(fields)-1]; !ValidAgent(p.of) {
+			return bad("invalid agent name")
+		}
+		fields = fields[:len(fields)-1]
+	}
+	if len(fields) != 6 && (layout < 2 || len(fields) != 8) {
+		return bad("want 6 fields, or 8 from layout 2 on, and one more from layout 3 on")
 	}
 	epoch, err := strconv.ParseUint(fields[1], 16, 64)
 	sequence, err2 := strconv.ParseUint(fields[2], 10, 64)
@@ -102,19 +126,22 @@ func parseBatch(stream, text string) (e measure.Envelope, size int, err error) {
 	if err := errors.Join(err, err2, err3, err4, err5); err != nil {
 		return bad("invalid number")
 	}
-	e = measure.Envelope{
+	p.Envelope = measure.Envelope{
 		Key:  measure.Key{Stream: stream, Epoch: epoch, Sequence: sequence},
 		Rows: int(rows), Oldest: oldest, Checksum: uint32(checksum),
 	}
-	canonical := formatLayout(fields[0], &e)
+	canonical := formatLayout(fields[0], &p.Envelope)
 	if len(fields) == 8 {
 		if fields[6] != compression {
-			return measure.Envelope{}, 0, fmt.Errorf("%w: compression %.20q, this server reads %s", ErrUnsupported, fields[6], compression)
+			return parsed{}, fmt.Errorf("%w: compression %.20q, this server reads %s", ErrUnsupported, fields[6], compression)
 		}
-		if size, err = strconv.Atoi(fields[7]); err != nil || size < 1 || size > MaxPayload {
+		if p.size, err = strconv.Atoi(fields[7]); err != nil || p.size < 1 || p.size > MaxPayload {
 			return bad(fmt.Sprintf("the size of the payload is not from 1 to %d bytes", MaxPayload))
 		}
-		canonical += formatSize(size)
+		canonical += formatSize(p.size)
+	}
+	if p.of != "" {
+		canonical += " " + p.of
 	}
 	if canonical != text {
 		return bad("not in canonical form")
@@ -122,7 +149,7 @@ func parseBatch(stream, text string) (e measure.Envelope, size int, err error) {
 	if oldest > sequence {
 		return bad("oldest is above sequence")
 	}
-	return e, size, nil
+	return p, nil
 }
 
 // only returns the one value of a header, and whether there is exactly one.

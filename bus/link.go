@@ -30,19 +30,19 @@ func backOff(attempt int) time.Duration {
 	return wait/2 + rand.N(wait/2)
 }
 
-// dialer fails the first attempt, for which nats.Connect waits; all others are made in
-// the background.
+// dialer fails the attempts for which nats.Connect waits, one for each URL; all others are made
+// in the background.
 type dialer struct {
-	ctx   context.Context
-	first bool
+	ctx  context.Context
+	left int // attempts to fail
 }
 
 var errLater = errors.New("dial in the background")
 
 // Dial is called by NATS, not concurrently.
 func (d *dialer) Dial(network, address string) (net.Conn, error) {
-	if d.first {
-		d.first = false
+	if d.left > 0 {
+		d.left--
 		return nil, errLater
 	}
 	plain := net.Dialer{Timeout: dialTime}
@@ -63,9 +63,13 @@ func (a *Agent) dial() error {
 		a.down(conn.LastError())
 		return a.pause(attempt)
 	}
-	conn, err := nats.Connect(a.options.URL,
+	order := func(o *nats.Options) error {
+		o.NoRandomize = a.options.InOrder
+		return nil
+	}
+	conn, err := nats.Connect(a.options.URL, order,
 		nats.Name(a.instance), nats.Secure(a.options.TLS), nats.CustomInboxPrefix(inboxPrefix(a.options.Name)),
-		nats.SetCustomDialer(&dialer{ctx: a.ctx, first: true}), nats.SkipHostLookup(), nats.IgnoreDiscoveredServers(),
+		nats.SetCustomDialer(&dialer{ctx: a.ctx, left: 1 + strings.Count(a.options.URL, ",")}), nats.SkipHostLookup(), nats.IgnoreDiscoveredServers(),
 		nats.Timeout(dialTime), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.IgnoreAuthErrorAbort(),
 		nats.CustomReconnectDelay(pause), nats.ReconnectBufSize(-1),
 		nats.PingInterval(pingEvery), nats.MaxPingsOutstanding(pingsOut),

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -39,6 +41,9 @@ type ServerOptions struct {
 	// embedded server disconnects an agent that is revoked: on an external cluster, which
 	// verifies no more than the certificate, this is what stops it. It must be fast.
 	Admit func(agent string) error
+	// Site, if set, returns the site for whose agents an agent may send batches; empty: for none.
+	// It must be fast.
+	Site func(agent string) string
 	// Changed is called when the link to a cluster goes down, with the reason, and
 	// when it is up again.
 	Changed func(connected bool, reason error)
@@ -54,8 +59,10 @@ type Server struct {
 	workers sync.WaitGroup
 	stop    sync.Once
 
-	mu   sync.Mutex
-	data *nats.Subscription
+	mu      sync.Mutex
+	data    *nats.Subscription
+	serving bool
+	lanes   map[int]*nats.Subscription
 
 	floods                           *rates // messages beyond a quota
 	batches, rejected, busy, retries atomic.Uint64
@@ -68,7 +75,13 @@ type Server struct {
 // measure.ErrUnknown if a later version may store it, ErrRefused if the agent is not
 // admitted; after any other error, or no reply, the agent retransmits it.
 type Delivery struct {
+	// Agent is the sender.
 	Agent string
+	// Lane of the agent, or NoLane.
+	Lane int
+	// Of is the agent of a site whose rows the sender, an aggregator, delivers: SITE/AGENT; empty:
+	// they are the sender's. Site is that site.
+	Of, Site string
 	measure.Envelope
 	Answer func(error)
 
@@ -107,7 +120,7 @@ const (
 
 // ConnectServer connects; it fails if the bus is unreachable.
 func ConnectServer(ctx context.Context, options ServerOptions) (*Server, error) {
-	s := &Server{options: options, log: options.Log, done: make(chan struct{}), floods: newRates(refusedPerSecond, 10*refusedPerSecond)}
+	s := &Server{options: options, log: options.Log, done: make(chan struct{}), lanes: map[int]*nats.Subscription{}, floods: newRates(refusedPerSecond, 10*refusedPerSecond)}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -115,32 +128,33 @@ func ConnectServer(ctx context.Context, options ServerOptions) (*Server, error) 
 	s.options.Share = max(cmp.Or(options.Share, shareBytes), MaxPayload+batchCost)
 	s.options.States = cmp.Or(options.States, StatesPerSecond)
 	s.backlog = newFairQueue(s.options.Backlog, s.options.Share)
-	common := []nats.Option{
-		nats.Name("pillion-server"), nats.CustomInboxPrefix(serverInbox),
-		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-			s.log.Warn("bus error", "error", err)
-		}),
-	}
 	var err error
-	if options.InProcess != nil {
-		s.conn, err = options.InProcess.connect(ctx, common...)
-	} else {
-		s.conn, err = s.connectCluster(ctx, common)
-	}
-	if err != nil {
+	if s.conn, err = s.connect(ctx, options.Changed); err != nil {
 		return nil, fmt.Errorf("connect to bus %q: %w", options.URL, err)
 	}
 	return s, nil
 }
 
-func (s *Server) connectCluster(ctx context.Context, options []nats.Option) (*nats.Conn, error) {
+// connect opens a connection; changed, if set, is told when that to a cluster goes down and up.
+func (s *Server) connect(ctx context.Context, changed func(connected bool, reason error), more ...nats.Option) (*nats.Conn, error) {
+	options := append(more, nats.Name("pillion-server"), nats.CustomInboxPrefix(serverInbox),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			s.log.Warn("bus error", "error", err)
+		}))
+	if s.options.InProcess != nil {
+		return s.options.InProcess.connect(ctx, options...)
+	}
+	return s.connectCluster(ctx, changed, options)
+}
+
+func (s *Server) connectCluster(ctx context.Context, tell func(bool, error), options []nats.Option) (*nats.Conn, error) {
 	if s.options.TLS == nil {
 		return nil, errors.New("a cluster requires TLS")
 	}
 	changed := func(connected bool, reason error) {
 		s.log.Info("bus link changed", "connected", connected, "reason", reason)
-		if s.options.Changed != nil {
-			s.options.Changed(connected, reason)
+		if tell != nil {
+			tell(connected, reason)
 		}
 	}
 	wait := nats.GetDefaultOptions().Timeout
@@ -176,9 +190,9 @@ func (s *Server) Stats() ServerStats {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.data != nil {
-		if dropped, err := s.data.Dropped(); err == nil {
-			stats.Dropped = uint64(dropped)
+	for _, subscription := range append(slices.Collect(maps.Values(s.lanes)), s.data) {
+		if dropped, err := subscription.Dropped(); err == nil {
+			stats.Dropped += uint64(dropped)
 		}
 	}
 	return stats
@@ -190,12 +204,15 @@ func (s *Server) Stats() ServerStats {
 func (s *Server) ServeData(handler func(Delivery)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.data != nil {
+	if s.serving {
 		return errors.New("serve data: already serving")
 	}
 	subscription, err := s.conn.QueueSubscribe(dataSubject("*", "*"), serverQueue, s.receive)
 	if err == nil {
 		err = subscription.SetPendingLimits(queueMessages, queueBytes)
+	}
+	if err == nil && s.options.InProcess == nil { // a cluster may map them, although this server has no lanes
+		s.lanes[NoLane], err = s.conn.QueueSubscribe(laneSubject("*", "*", "*"), serverQueue, s.receive)
 	}
 	if err == nil {
 		err = s.conn.FlushTimeout(closeTime)
@@ -203,7 +220,13 @@ func (s *Server) ServeData(handler func(Delivery)) error {
 	if err != nil {
 		return fmt.Errorf("serve data: %w", err)
 	}
-	s.data = subscription
+	s.data, s.serving = subscription, true
+	s.work(handler)
+	return nil
+}
+
+// work calls the handler for each batch of the backlog.
+func (s *Server) work(handler func(Delivery)) {
 	s.workers.Go(func() {
 		for {
 			d, open := s.backlog.next(s.done)
@@ -215,7 +238,6 @@ func (s *Server) ServeData(handler func(Delivery)) error {
 			}
 		}
 	})
-	return nil
 }
 
 // unpack decompresses the payload of a batch, or refuses the batch.
@@ -248,6 +270,9 @@ func (s *Server) receive(m *nats.Msg) {
 			err = fmt.Errorf("%w: %w", ErrRefused, refusal)
 		}
 	}
+	if err == nil && d.Of != "" {
+		err = s.relayed(&d)
+	}
 	if err != nil {
 		d.Answer(err)
 		if errors.Is(err, ErrRejected) {
@@ -272,18 +297,30 @@ func (s *Server) receive(m *nats.Msg) {
 	}
 }
 
+// relayed gives the agent of a batch that is sent for another the name that it has here: a name with
+// the site of the sender, which no agent can have.
+func (s *Server) relayed(d *Delivery) error {
+	if s.options.Site != nil {
+		d.Site = s.options.Site(d.Agent)
+	}
+	if d.Site == "" {
+		return fmt.Errorf("%w: agent %q is no aggregator: its join token names no site", ErrRefused, d.Agent)
+	}
+	d.Of = d.Site + "/" + d.Of
+	return nil
+}
+
 // parse reads a message. Without an agent it must not be answered: the sender itself
 // may not publish to the reply subject.
 func (s *Server) parse(m *nats.Msg) (Delivery, error) {
-	tokens := strings.Split(m.Subject, ".")
-	if len(tokens) != 4 || !ValidAgent(tokens[2]) {
-		return Delivery{}, errors.New("not a data subject of an agent")
+	lane, agent, stream, err := sender(m.Subject)
+	if err != nil {
+		return Delivery{}, err
 	}
-	agent, stream := tokens[2], tokens[3]
 	if !strings.HasPrefix(m.Reply, inboxPrefix(agent)+".") {
 		return Delivery{}, fmt.Errorf("reply subject %.100q is not the agent's", m.Reply)
 	}
-	d := Delivery{Agent: agent, Answer: s.answer(m)}
+	d := Delivery{Agent: agent, Lane: lane, Answer: s.answer(m)}
 	if len(m.Data) > MaxPayload {
 		return d, fmt.Errorf("%w: %d bytes, limit %d", ErrRejected, len(m.Data), MaxPayload)
 	}
@@ -291,8 +328,8 @@ func (s *Server) parse(m *nats.Msg) (Delivery, error) {
 	if !ok {
 		return d, fmt.Errorf("%w: want one %s header", ErrRejected, batchHeader)
 	}
-	var err error
-	d.Envelope, d.size, err = parseBatch(stream, text)
+	p, err := parseBatch(stream, text)
+	d.Envelope, d.size, d.Of = p.Envelope, p.size, p.of
 	d.Payload = m.Data
 	return d, err
 }

@@ -2,6 +2,7 @@ package lab
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -18,7 +19,7 @@ func (b *builder) startForward(ctx context.Context) error {
 	if err := b.startHelper(ctx, "forward", nil, "forward", "--lab", b.spec.Name); err != nil {
 		return err
 	}
-	return b.state.pointToken(b.spec.Service.Forward)
+	return b.state.pointToken(b.spec.Service)
 }
 
 // tokenRoot contains, for each local port that is forwarded to a lab, a symbolic link
@@ -26,12 +27,13 @@ func (b *builder) startForward(ctx context.Context) error {
 const tokenRoot = "/run/pillion/forward"
 
 // pointToken creates that link, replacing one left by a crash.
-func (s state) pointToken(port int) error {
+func (s state) pointToken(service *Service) error {
+	port := service.Forward
 	if err := os.MkdirAll(tokenRoot, 0o755); err != nil {
 		return fmt.Errorf("point to token: %w", err)
 	}
 	_ = os.Remove(tokenLink(port)) // usually absent
-	if err := os.Symlink(s.tokenFile(), tokenLink(port)); err != nil {
+	if err := os.Symlink(s.tokenFile(service), tokenLink(port)); err != nil {
 		return fmt.Errorf("point to token: %w", err)
 	}
 	return nil
@@ -43,7 +45,7 @@ func (s state) forgetToken(spec *Spec) error {
 		return nil
 	}
 	port := spec.Service.Forward
-	if to, err := os.Readlink(tokenLink(port)); err != nil || to != s.tokenFile() {
+	if to, err := os.Readlink(tokenLink(port)); err != nil || to != s.tokenFile(spec.Service) {
 		return nil // absent, or of the lab that has the port now
 	}
 	return os.Remove(tokenLink(port))
@@ -51,7 +53,9 @@ func (s state) forgetToken(spec *Spec) error {
 
 func tokenLink(port int) string { return filepath.Join(tokenRoot, fmt.Sprintf("%d.token", port)) }
 
-func (s state) tokenFile() string { return filepath.Join(s.path("server"), "operator.token") }
+func (s state) tokenFile(service *Service) string {
+	return filepath.Join(s.serverFolder(service), "operator.token")
+}
 
 // RunForward is the main function of a forwarder, which up starts. It returns when ctx
 // is done.
@@ -70,7 +74,10 @@ func RunForward(ctx context.Context, name string) error {
 	fmt.Print(readyLine)
 	stop := context.AfterFunc(ctx, func() { listener.Close() })
 	defer stop()
-	namespace := l.Namespace(l.Spec.Service.Server)
+	var namespaces []string
+	for _, host := range l.Spec.Service.servers() {
+		namespaces = append(namespaces, l.Namespace(host))
+	}
 	var connections sync.WaitGroup
 	defer connections.Wait()
 	for {
@@ -82,23 +89,20 @@ func RunForward(ctx context.Context, name string) error {
 			return fmt.Errorf("forward to lab %s: %w", name, err)
 		}
 		connections.Go(func() {
-			if err := forward(ctx, client, namespace); err != nil {
+			if err := forward(ctx, client, namespaces); err != nil {
 				fmt.Fprintln(os.Stderr, err)
 			}
 		})
 	}
 }
 
-// forward connects a client to the server inside the namespace.
-func forward(ctx context.Context, client net.Conn, namespace string) error {
+// forward connects a client to the first server that accepts the connection, inside its
+// namespace.
+func forward(ctx context.Context, client net.Conn, namespaces []string) error {
 	defer client.Close()
-	var server net.Conn
-	err := netns.Do(namespace, func() (err error) {
-		server, err = net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", servicePort))
-		return err
-	})
+	server, err := dialFirst(namespaces)
 	if err != nil {
-		return fmt.Errorf("reach server in %s: %w", namespace, err)
+		return err
 	}
 	defer server.Close()
 	stop := context.AfterFunc(ctx, func() { server.Close(); client.Close() })
@@ -108,6 +112,21 @@ func forward(ctx context.Context, client net.Conn, namespace string) error {
 	pipe(server, client)
 	back.Wait()
 	return nil
+}
+
+func dialFirst(namespaces []string) (server net.Conn, err error) {
+	var failed error
+	for _, namespace := range namespaces {
+		err := netns.Do(namespace, func() (err error) {
+			server, err = net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", servicePort))
+			return err
+		})
+		if err == nil {
+			return server, nil
+		}
+		failed = errors.Join(failed, fmt.Errorf("reach server in %s: %w", namespace, err))
+	}
+	return nil, failed
 }
 
 // pipe copies until one side ends, and half-closes the other.

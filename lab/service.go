@@ -14,14 +14,17 @@ import (
 	"time"
 )
 
-// Service runs Pillion itself in the lab: a server on one host, agents on others.
+// Service runs Pillion itself in the lab: a server on one host, or a fleet of them, and agents
+// on others.
 type Service struct {
 	// Server is the host that the server runs on.
 	Server string `yaml:"server"`
+	// Fleet is what runs instead of one server.
+	Fleet *Fleet `yaml:"fleet"`
 	// Agents are the hosts that join it.
 	Agents []string `yaml:"agents"`
-	// Forward is a port on this machine's loopback that leads to the server's; 0,
-	// the default, means none.
+	// Forward is a port on this machine's loopback that leads to the server's, or to the first
+	// server of a fleet that accepts the connection; 0, the default, means none.
 	Forward int `yaml:"forward"`
 	// Options are more arguments of the server's command line.
 	Options []string `yaml:"options"`
@@ -45,14 +48,14 @@ const joinGrace = 30 * time.Second
 // have joined. Their folders and logs are in the state folder.
 func (b *builder) startService(ctx context.Context) error {
 	s := b.spec.Service
-	server := program(b.agent, "pillion-server")
-	arguments := append([]string{
-		"run", "--data", b.state.path("server"), "--http", fmt.Sprintf(":%d", servicePort), "--nats-listen", fmt.Sprintf(":%d", busPort),
-	}, s.Options...)
-	if err := b.startInHost(ctx, s.Server, "server", server, arguments...); err != nil {
+	start := b.startServer
+	if s.Fleet != nil {
+		start = b.startFleet
+	}
+	if err := start(ctx); err != nil {
 		return err
 	}
-	address, err := b.spec.addressOf(s.Server)
+	servers, err := b.spec.serverAddresses()
 	if err != nil {
 		return err
 	}
@@ -65,11 +68,11 @@ func (b *builder) startService(ctx context.Context) error {
 		policy = []string{"--policy", b.state.path(file)}
 	}
 	for _, host := range s.Agents {
-		arguments := append([]string{
-			"run", "--server", net.JoinHostPort(address, strconv.Itoa(servicePort)), "--name", host,
-			"--token-file", filepath.Join(b.state.path("server"), "join.token"), "--data", b.state.path("agent-" + host),
+		arguments := slices.Concat([]string{
+			"run", "--server", strings.Join(servers, ","), "--name", host,
+			"--token-file", filepath.Join(b.state.serverFolder(s), "join.token"), "--data", b.state.path("agent-" + host),
 			"--path-validation", "off",
-		}, slices.Concat(policy, s.AgentOptions)...)
+		}, policy, s.AgentOptions)
 		if err := b.startInHost(ctx, host, "agent-"+host, b.agent, arguments...); err != nil {
 			return err
 		}
@@ -83,6 +86,54 @@ func (b *builder) startService(ctx context.Context) error {
 		return b.startForward(ctx)
 	}
 	return nil
+}
+
+// startServer starts the only server.
+func (b *builder) startServer(ctx context.Context) error {
+	s := b.spec.Service
+	arguments := append([]string{
+		"run", "--data", b.state.path(serverProgram), "--http", fmt.Sprintf(":%d", servicePort), "--nats-listen", fmt.Sprintf(":%d", busPort),
+	}, s.Options...)
+	return b.startInHost(ctx, s.Server, serverProgram, program(b.agent, "pillion-server"), arguments...)
+}
+
+// serverProgram is the name of the only server in the state folder.
+const serverProgram = "server"
+
+// servers are the hosts of servers, the one first whose folder has the first tokens.
+func (s *Service) servers() []string {
+	if s.Fleet != nil {
+		return s.Fleet.Servers
+	}
+	return []string{s.Server}
+}
+
+// serverAddresses are where agents reach the API of each server.
+func (s *Spec) serverAddresses() (list []string, err error) {
+	for _, host := range s.Service.servers() {
+		address, err := s.addressOf(host)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, net.JoinHostPort(address, strconv.Itoa(servicePort)))
+	}
+	return list, nil
+}
+
+// Servers are the addresses of the API of each server, host:port, inside the lab.
+func (l *Lab) Servers() ([]string, error) {
+	if l.Spec.Service == nil {
+		return nil, fmt.Errorf("find servers of lab %s: it has no service", l.Spec.Name)
+	}
+	return l.Spec.serverAddresses()
+}
+
+// serverFolder is the data directory of the server that has the first tokens.
+func (s state) serverFolder(service *Service) string {
+	if service.Fleet != nil {
+		return s.path(serverName(service.Fleet.Servers[0]))
+	}
+	return s.path(serverProgram)
 }
 
 // program is the sibling of the agent's binary.
@@ -136,15 +187,15 @@ func (b *builder) startInHost(ctx context.Context, host, name, path string, argu
 	if err != nil {
 		return fmt.Errorf("start %s on %s: %w", name, host, b.said(name, err))
 	}
-	if name == "server" {
+	if name == serverProgram || strings.HasPrefix(name, serverName("")) {
 		return b.isReady(ctx, name)
 	}
 	return nil
 }
 
-// StartService starts the server ("server") or an agent ("agent-" and its host)
-// again, after it has ended, with more arguments than before. It returns when the
-// server is ready; it does not wait for an agent.
+// StartService starts the server ("server"), an agent ("agent-" and its host), or a program of
+// a fleet (its kind and its host, as ServicesOn names them) again, after it has ended, with more
+// arguments than before. It returns when a server is ready; it does not wait for others.
 func (l *Lab) StartService(ctx context.Context, name string, more ...string) error {
 	var how started
 	if err := l.state.load(name+".command", &how); err != nil {
@@ -180,8 +231,11 @@ func (l *Lab) endService(what, name string, end func(process) error) error {
 func (l *Lab) ServicesOn(host string) ([]string, error) {
 	var names []string
 	if s := l.Spec.Service; s != nil {
-		if s.Server == host {
-			names = append(names, "server")
+		switch {
+		case s.Fleet != nil:
+			names = s.Fleet.on(host)
+		case s.Server == host:
+			names = append(names, serverProgram)
 		}
 		if slices.Contains(s.Agents, host) {
 			names = append(names, "agent-"+host)
@@ -247,4 +301,4 @@ func (l *Lab) ServiceURL() string {
 }
 
 // TokenFile is the file of the token of the server's operator.
-func (l *Lab) TokenFile() string { return l.state.tokenFile() }
+func (l *Lab) TokenFile() string { return l.state.tokenFile(l.Spec.Service) }

@@ -39,9 +39,7 @@ func (b *bed) countSegments(address netip.Addr, connections int, size int64) (em
 	for range connections {
 		transfers = append(transfers, b.carry("a", "b", address, size))
 	}
-	for _, x := range transfers {
-		x.reached(size)
-	}
+	carried(b.t, transfers, int64(connections)*size)
 	// The last packets of each connection must arrive: only a later packet reveals a loss.
 	if err := b.Change(b.t.Context(), "a-b", "a", emulator.Calm()); err != nil {
 		b.t.Fatal(err)

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// transferTime is more than any transfer takes, also on a busy machine.
-const transferTime = 3 * time.Minute
+// stallTime is more than any transfer pauses, also on a busy machine.
+const stallTime = 3 * time.Minute
 
 // transfer is a TCP connection that carries pseudo-random bytes, hashed at both
 // ends: no offload, mark or loss may change them.
@@ -77,7 +77,6 @@ func (b *bed) begin(x *transfer, from, to string, address netip.Addr, at net.Lis
 
 func (x *transfer) send(out net.Conn, sums chan<- [sha256.Size]byte) error {
 	defer out.Close()
-	_ = out.SetDeadline(time.Now().Add(transferTime))
 	hash := sha256.New()
 	content := rand.NewChaCha8([32]byte{1})
 	buffer := make([]byte, 1<<18)
@@ -92,6 +91,7 @@ func (x *transfer) send(out net.Conn, sums chan<- [sha256.Size]byte) error {
 		}
 		content.Read(part)
 		hash.Write(part)
+		_ = out.SetDeadline(time.Now().Add(stallTime))
 		if _, err := out.Write(part); err != nil {
 			return fmt.Errorf("send: %w", err)
 		}
@@ -116,9 +116,10 @@ func (x *transfer) receive(listener net.Listener, sums <-chan [sha256.Size]byte)
 		return err
 	}
 	defer in.Close()
-	_ = in.SetDeadline(time.Now().Add(transferTime))
+	now := time.Now()
+	_ = in.SetDeadline(now.Add(stallTime))
 	hash := sha256.New()
-	n, err := io.Copy(&pauses{Writer: hash, longest: &x.pause, last: time.Now()}, in)
+	n, err := io.Copy(&pauses{Writer: hash, in: in, longest: &x.pause, last: now}, in)
 	if err != nil {
 		return fmt.Errorf("received %d bytes: %w", n, err)
 	}
@@ -128,9 +129,11 @@ func (x *transfer) receive(listener net.Listener, sums <-chan [sha256.Size]byte)
 	return nil
 }
 
-// pauses finds the longest time between two writes.
+// pauses finds the longest time between two writes of what a connection received, and gives it
+// as long for the next one as for the first.
 type pauses struct {
 	io.Writer
+	in      net.Conn
 	longest *atomic.Int64 // ns
 	last    time.Time
 }
@@ -141,6 +144,7 @@ func (p *pauses) Write(part []byte) (int, error) {
 		p.longest.Store(pause)
 	}
 	p.last = now
+	_ = p.in.SetDeadline(now.Add(stallTime))
 	return p.Writer.Write(part)
 }
 
@@ -151,10 +155,20 @@ func (x *transfer) midway() {
 	eventually(x.t, "the transfer to continue", func() bool { return x.carried.Load() > before+1<<20 })
 }
 
-// reached waits until so many bytes have been handed to the connection.
-func (x *transfer) reached(size int64) {
-	x.t.Helper()
-	eventually(x.t, "the transfer to reach its size", func() bool { return x.carried.Load() >= size })
+// carried waits until so many bytes have been handed to these connections together. How long that
+// takes is the machine's affair, as long as they carry something.
+func carried(t testing.TB, transfers []*transfer, size int64) {
+	t.Helper()
+	for total := int64(0); total < size; {
+		before := total
+		eventually(t, fmt.Sprintf("transfers to continue after %d of %d bytes", before, size), func() bool {
+			total = 0
+			for _, x := range transfers {
+				total += x.carried.Load()
+			}
+			return total > before
+		})
+	}
 }
 
 // finish lets the transfer end, and waits until both sides have.

@@ -83,7 +83,14 @@ func (s *Spec) validateService() error {
 	if s.Service == nil {
 		return nil
 	}
-	if _, ok := s.Hosts[s.Service.Server]; !ok {
+	switch _, ok := s.Hosts[s.Service.Server]; {
+	case s.Service.Fleet != nil && s.Service.Server != "":
+		return faultf("$.service", "service: name either a server or a fleet")
+	case s.Service.Fleet != nil:
+		if err := s.validateFleet(); err != nil {
+			return err
+		}
+	case !ok:
 		return faultf("$.service", "service: its server %q is no host", s.Service.Server)
 	}
 	for _, host := range s.Service.Agents {

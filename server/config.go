@@ -26,6 +26,8 @@ const (
 	DefaultOML    = "127.0.0.1:3003"
 	// DefaultArchive is a file in the data directory.
 	DefaultArchive = "duckdb:"
+	// DefaultSiteLabel is the label that names the site of an agent.
+	DefaultSiteLabel = "site"
 )
 
 // Config is the configuration of a server, from a YAML file or the command line.
@@ -78,6 +80,14 @@ type Config struct {
 	LossEvent LossEvent `yaml:"loss_event"`
 	// Quotas bound what one agent, source address or user can make the server keep.
 	Quotas Quotas `yaml:"quotas"`
+	// Limits bound what the server keeps for the whole fleet.
+	Limits Limits `yaml:"limits"`
+	// SiteLabel is the label of agents that names their site; default DefaultSiteLabel.
+	SiteLabel string `yaml:"site_label"`
+	// AggregateTo is the server of a fleet to which this server, of a site, sends merged flows.
+	AggregateTo Aggregate `yaml:"aggregate_to"`
+	// Join is required for that.
+	Join Joining `yaml:"-" json:"-"`
 }
 
 // Quotas of one agent or source; zero: the default.
@@ -180,6 +190,7 @@ func (c Config) Complete() (Config, error) {
 	c.Folder = cmp.Or(c.Folder, DefaultFolder)
 	c.HTTP = cmp.Or(c.HTTP, DefaultHTTP)
 	c.Archive = cmp.Or(c.Archive, DefaultArchive)
+	c.SiteLabel = cmp.Or(c.SiteLabel, DefaultSiteLabel)
 	c.NATSListen = cmp.Or(c.NATSListen, DefaultBus)
 	for stream, r := range c.Retention {
 		if stream != "*" && !measure.ValidName(stream) {
@@ -210,7 +221,13 @@ func (c Config) Complete() (Config, error) {
 		return c, fmt.Errorf("%w: oml_feedback: %w", ErrConfig, err)
 	}
 	var err error
-	c.LossEvent, err = c.LossEvent.complete()
+	if c.LossEvent, err = c.LossEvent.complete(); err != nil {
+		return c, err
+	}
+	if c.Limits, err = c.Limits.complete(); err != nil {
+		return c, err
+	}
+	c.AggregateTo, err = c.AggregateTo.complete()
 	return c, err
 }
 

@@ -78,6 +78,7 @@ var (
 	metricLabel  = regexp.MustCompile(`(\w+)="`)
 	metricUnits  = []string{"seconds", "bytes", "packets", "rows", "batches", "commits", "connections", "agents", "sessions", "addresses"}
 	metricOthers = map[string]string{ // whose names have no unit
+		"pillion_limit": "items", "pillion_limit_used": "items", "pillion_limit_refused_total": "items",
 		"pillion_ingest_duplicates_total": "batches", "pillion_ingest_rejected_total": "batches", "pillion_ingest_failed_total": "batches",
 		"pillion_live_missed_total": "batches", "pillion_bus_busy_total": "batches", "pillion_audit_unrecorded_total": "calls",
 		"pillion_own_rows_dropped_total": "rows", "pillion_sent_reports_total": "flows", "pillion_sent_reports_dropped_total": "flows", "pillion_ingest_unsupported_total": "batches", "pillion_ingest_refused_total": "batches",
@@ -99,7 +100,8 @@ endpoint of their own: their figures arrive here, and in the streams ` + "`agent
 server exposes the metrics ` + "`go_*` and `process_*`" + ` of Prometheus's Go client.
 
 Counters start at 0 when the server starts. The labels ` + "`source`, `destination` and `session`" + ` identify a pair of agents; pairs beyond the
-first 1,000 are added up under ` + "`other`" + `.
+first 1,000 are added up under ` + "`other`" + `. Servers of a fleet have more,
+by lane: [fleet.md](fleet.md#lanes-1).
 
 | metric | type | labels | unit | meaning |
 |---|---|---|---|---|

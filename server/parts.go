@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net/netip"
 	"path/filepath"
+	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -27,13 +29,17 @@ import (
 // links is how control reaches agents.
 type links struct {
 	*bus.Server
-	embedded *bus.Embedded
+	server *server
 }
 
-// Disconnect closes an agent's connection; on an external NATS cluster it does nothing.
+// Disconnect closes an agent's connection; it does nothing on an external NATS cluster that does
+// not ask servers which agents may connect.
 func (l links) Disconnect(agent string) {
-	if l.embedded != nil {
-		l.embedded.Disconnect(agent)
+	switch {
+	case l.server.embedded != nil:
+		l.server.embedded.Disconnect(agent)
+	case l.server.callout != nil:
+		l.server.callout.Disconnect(agent)
 	}
 }
 
@@ -56,6 +62,11 @@ func (s *server) refuse(agent string, err error) {
 // watching lets the API subscribe to stored batches.
 type watching struct{ live *ingest.Live }
 
+// SubscribeOwn is Subscribe for what this server has stored.
+func (w watching) SubscribeOwn(streams []string, buffer int) web.Subscription {
+	return w.live.WatchOwn(streams, buffer)
+}
+
 // Subscribe starts with the next batch.
 func (w watching) Subscribe(streams []string, buffer int) web.Subscription {
 	return w.live.Watch(streams, buffer)
@@ -67,7 +78,11 @@ const followBuffer = 1024 // batches
 // follow calls add with each batch of the streams as it is stored, and tick at an
 // interval, until the context ends.
 func (s *server) follow(ctx context.Context, streams []string, interval time.Duration, tick func(), add func(archive.Batch) error) {
-	watcher := s.ingest.Live().Watch(streams, followBuffer)
+	s.followWatcher(ctx, s.ingest.Live().Watch(streams, followBuffer), interval, tick, add)
+}
+
+// followWatcher is follow for what a watcher gets, which it closes.
+func (s *server) followWatcher(ctx context.Context, watcher *ingest.Watcher, interval time.Duration, tick func(), add func(archive.Batch) error) {
 	defer watcher.Close()
 	ticks := time.NewTicker(interval)
 	defer ticks.Stop()
@@ -113,11 +128,38 @@ func (s *server) followStages(ctx context.Context) {
 
 // followLoss watches the loss of all pairs as rows are stored.
 func (s *server) followLoss(ctx context.Context) {
-	if *s.config.LossEvent.Share == 0 {
+	if s.loss == nil {
 		return
 	}
-	loss := alarm.New(s.config.LossEvent.limit(), s.local)
-	s.follow(ctx, []string{measure.Flows.Name}, time.Second, loss.Tick, loss.Add)
+	live, streams := s.ingest.Live(), []string{measure.Flows.Name}
+	if s.fleet == nil {
+		s.followWatcher(ctx, live.WatchOwn(streams, followBuffer), time.Second, s.loss.Tick, s.loss.Add)
+		return
+	}
+	s.loss.Join(alarm.Fleet{Archive: s.archive, Leads: s.leads})
+	var others sync.WaitGroup
+	defer others.Wait()
+	others.Go(func() {
+		s.followWatcher(ctx, live.WatchOthers(streams, followBuffer), time.Second, s.loss.Tick, s.loss.AddOthers)
+	})
+	others.Go(func() { s.recallLoss(ctx) })
+	s.followWatcher(ctx, live.WatchOwn(streams, followBuffer), time.Hour, func() {}, s.loss.Add)
+}
+
+// recallLoss compares the pairs of which this server has begun to store rows with the archive.
+func (s *server) recallLoss(ctx context.Context) {
+	ticks := time.NewTicker(time.Second)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+		}
+		if err := s.loss.Recall(ctx); err != nil && ctx.Err() == nil {
+			s.log.Warn("the alarms of pairs that this server took over wait for the archive", "error", err)
+		}
+	}
 }
 
 // followClocks estimates the clock offsets of all pairs as rows are stored.
@@ -127,17 +169,21 @@ func (s *server) followClocks(ctx context.Context) {
 
 // followSent passes on to destinations what sources have sent to them.
 func (s *server) followSent(ctx context.Context) {
-	s.follow(ctx, []string{measure.Sent.Name}, join.TickEvery, func() { s.join.Tick(ctx) }, s.join.Add)
+	watcher := s.ingest.Live().WatchOwn([]string{measure.Sent.Name}, followBuffer) // each report is passed on once
+	s.followWatcher(ctx, watcher, join.TickEvery, func() { s.join.Tick(ctx) }, s.join.Add)
 	s.join.Close()
 }
 
-// nameAddresses tells the topology which agent has which address, and what its host is.
+// nameAddresses tells the topology which agent has which address, and what its host is, and the API at which site.
 func (s *server) nameAddresses() {
-	names, hosts := map[netip.Addr]string{}, map[string]topology.Host{}
+	names, hosts, sites := map[netip.Addr]string{}, map[string]topology.Host{}, map[string]string{}
+	anySite := false
 	for _, agent := range s.control.Agents() {
 		hosts[agent.Name] = topology.Host{
 			IOAMID: agent.IOAMID, Boot: agent.Boot, ClockErrorNs: agent.Clock.MaxErrorNs, Interfaces: agent.Interfaces,
 		}
+		sites[agent.Name] = agent.Labels[s.config.SiteLabel]
+		anySite = anySite || sites[agent.Name] != ""
 		for _, i := range agent.Interfaces {
 			for _, text := range i.Addresses {
 				if prefix, err := netip.ParsePrefix(text); err == nil {
@@ -148,6 +194,10 @@ func (s *server) nameAddresses() {
 	}
 	s.topology.SetAgents(names)
 	s.topology.SetHosts(hosts)
+	if !anySite {
+		sites = nil
+	}
+	s.web.SetSites(sites)
 }
 
 const retainEvery = time.Minute
@@ -208,16 +258,12 @@ func (s *server) health(ctx context.Context) []web.Part {
 		archived.OK, archived.Detail = false, archived.Detail+"; "+err.Error()
 	}
 	sessions := web.Part{Name: "control", OK: true, Detail: fmt.Sprintf("%d sessions", len(s.control.Sessions()))}
-	if err := s.control.Health(); err != nil {
+	if !s.leads() {
+		sessions.Detail = "controlled by the leading server"
+	} else if err := s.control.Health(); err != nil {
 		sessions.OK, sessions.Detail = false, err.Error()
 	}
 	link := web.Part{Name: "bus", OK: s.bus.Connected(), Detail: s.busURL()}
-	connected := 0
-	for _, agent := range s.control.Agents() {
-		if agent.State == control.Connected {
-			connected++
-		}
-	}
 	disk := web.Part{Name: "disk"}
 	var space unix.Statfs_t
 	if err := unix.Statfs(filepath.Clean(s.config.Folder), &space); err != nil {
@@ -226,7 +272,18 @@ func (s *server) health(ctx context.Context) []web.Part {
 		free := space.Bavail * uint64(space.Bsize)
 		disk.OK, disk.Detail = free > diskReserve, fmt.Sprintf("%d MiB free", free>>20)
 	}
-	return []web.Part{archived, link, disk, sessions, {Name: "agents", OK: true, Detail: fmt.Sprintf("%d connected", connected)}}
+	parts := []web.Part{archived, link, disk, sessions, {Name: "agents", OK: true, Detail: fmt.Sprintf("%d connected", s.connected())}}
+	return append(append(parts, s.laneHealth()...), s.fleet.health()...)
+}
+
+// connected is the number of agents that report.
+func (s *server) connected() (n int) {
+	for _, agent := range s.control.Agents() {
+		if agent.State == control.Connected {
+			n++
+		}
+	}
+	return n
 }
 
 // figures returns the metrics of the parts for Prometheus.
@@ -254,11 +311,12 @@ func (s *server) figures() []web.Figure {
 	}
 	figures = append(figures, web.Figure{Name: "pillion_conflicting_addresses",
 		Help: "Addresses that an agent reports although another agent has had them for longer.", Value: float64(s.control.AddressConflicts())})
+	figures = append(figures, s.aggregation.figures()...)
 	refused := s.refusals.Counts()
 	for _, cause := range refusal.Causes {
 		figures = append(figures, web.Figure{Name: "pillion_refused_total",
 			Help:  "What was refused because an agent, a source address or a user reached a quota, or sent what is invalid.",
 			Label: "quota", LabelValue: cause, Value: float64(refused[cause])})
 	}
-	return figures
+	return slices.Concat(figures, s.limitFigures(), s.laneFigures(), s.fleet.figures())
 }

@@ -21,13 +21,16 @@ import (
 
 	"pillion.dev/archive"
 	"pillion.dev/bus"
+	"pillion.dev/server/alarm"
 	"pillion.dev/server/authority"
 	"pillion.dev/server/backup"
 	"pillion.dev/server/control"
 	"pillion.dev/server/ingest"
 	"pillion.dev/server/join"
+	"pillion.dev/server/lane"
 	"pillion.dev/server/refusal"
 	"pillion.dev/server/skew"
+	"pillion.dev/server/store"
 	"pillion.dev/server/topology"
 	"pillion.dev/server/web"
 )
@@ -48,6 +51,8 @@ type server struct {
 	page   fs.FS
 	log    *slog.Logger
 	lock   *os.File
+	store  store.Store
+	bucket *bus.KV // of the store, if it is shared
 
 	authority *authority.Authority
 	archive   archive.Archive
@@ -56,13 +61,19 @@ type server struct {
 	refusals  *refusal.Ledger
 	embedded  *bus.Embedded
 	bus       *bus.Server
+	callout   *bus.Callout // nil without a cluster, or with one that lists the agents
+	lanes     *lane.Lanes  // nil without a cluster, or with an archive that has none
 	control   *control.Control
+	fleet     *fleet // nil: this server is alone
+	events    *held
 	topology  *topology.Topology
 	clocks    *skew.Clocks
+	loss      *alarm.Loss // nil if loss raises no events
 	join      *join.Join
 	web       *web.Server
 	// applications is nil if OML is disabled.
 	applications *applications
+	aggregation  *aggregation // nil: flows are not aggregated
 	listener     net.Listener
 	backup       *backup.Server
 	backups      net.Listener // nil if the archive has none
@@ -102,15 +113,18 @@ func (s *server) open(ctx context.Context) error {
 		func() (err error) {
 			s.archive, err = archive.Open(s.config.Archive, archive.Options{
 				Folder: s.config.Folder, Memory: int64(s.config.MemoryBytes),
-				Quota:   s.config.Quotas.archive(),
+				Quota: s.config.Quotas.archive(), Arrivals: s.config.followed(),
 				Queries: archive.Queries{AtOnce: s.config.QueriesAtOnce, Memory: int64(s.config.QueryMemoryBytes), Processors: s.config.QueryProcessors},
 			})
 			return err
 		},
+		func() error { return s.openStore(ctx) },
+		func() error { return s.openTokens(ctx) },
+		func() error { return s.openAggregation(ctx) },
 		s.openIngest,
 		s.openApplications,
 		func() error { return s.openBus(ctx) },
-		s.openControl,
+		func() error { return s.openControl(ctx) },
 		s.openWeb,
 		s.openBackup,
 	} {
@@ -122,38 +136,55 @@ func (s *server) open(ctx context.Context) error {
 }
 
 func (s *server) openAuthority() error {
-	a, created, err := authority.Open(s.config.Folder, authority.Options{Hosts: s.config.Hosts, AgentValidity: s.config.AgentCertificates, Cluster: s.config.NATS != ""})
+	a, err := authority.OpenKeys(s.config.Folder, authority.Options{Hosts: s.config.Hosts, AgentValidity: s.config.AgentCertificates, Cluster: s.config.NATS != ""})
 	if err != nil {
 		return err
 	}
 	s.authority = a
+	return nil
+}
+
+func (s *server) openTokens(ctx context.Context) error {
+	created, err := s.authority.OpenTokens(ctx, s.store)
+	if err != nil {
+		return err
+	}
 	s.first, err = s.unstarted(created)
 	return err
 }
 
 func (s *server) openIngest() (err error) {
-	s.ingest = ingest.New(ingest.Options{Archive: s.archive, Log: s.log, Refused: func(agent string, err error) { s.refusals.Agent(agent, err) }})
+	s.ingest = ingest.New(ingest.Options{Archive: s.archive, Lanes: s.laned() != nil, Log: s.log, Refused: func(agent string, err error) { s.refusals.Agent(agent, err) }})
 	if s.local, err = ingest.NewLocal(s.ingest, s.log); err != nil {
 		return err
 	}
 	s.refusals = refusal.New(s.local)
-	s.topology = topology.New(s.local)
-	s.clocks = skew.New(s.local.ClockPair, time.Now, s.log)
+	s.events = &held{Sink: s.local, leads: s.leads}
+	s.topology = topology.New(s.events, s.config.Limits.Paths)
+	s.clocks = skew.New(s.storeClockPair, s.config.Limits.ClockPairs, time.Now, s.log)
+	if *s.config.LossEvent.Share != 0 {
+		s.loss = alarm.New(s.config.LossEvent.limit(), s.config.Limits.LossPairs, s.local)
+	}
 	s.retained = map[string]bool{}
 	return s.applyRetention(context.Background())
 }
 
 func (s *server) openBus(ctx context.Context) (err error) {
+	if s.bus != nil { // the state is on it
+		return nil
+	}
 	options := bus.ServerOptions{
 		URL: s.config.NATS, TLS: s.authority.ClientTLS(), Log: s.log,
 		// Batches are served once control is open.
 		Admit: func(agent string) error { return s.control.Admit(agent) },
+		Site:  func(agent string) string { return s.control.Site(agent) },
 		Share: int64(s.config.Quotas.Backlog), States: s.config.Quotas.States, Exceeded: s.refuse,
 	}
 	if s.config.NATS == "" {
 		s.embedded, err = bus.StartEmbedded(bus.EmbeddedOptions{
 			Listen: s.config.NATSListen, TLS: s.authority.BusTLS(), Authorize: s.authority.Authorize,
 			Refused: s.refused, Exceeded: s.refusals.Source, Source: s.config.Quotas.Connections, Log: s.log,
+			Connections: s.config.Limits.Agents + spareConnections,
 		})
 		if err != nil {
 			return err
@@ -164,20 +195,24 @@ func (s *server) openBus(ctx context.Context) (err error) {
 	return err
 }
 
-func (s *server) openControl() (err error) {
+func (s *server) openControl(ctx context.Context) (err error) {
+	s.fleet = s.newFleet()
 	s.control, err = control.New(control.Options{
-		Dir: s.config.Folder, Bus: links{s.bus, s.embedded}, Events: s.local, Revocations: s.authority, Log: s.log,
-		Addresses: s.config.Quotas.Addresses, Refused: s.refuse,
+		Store: s.store, Bus: links{s.bus, s}, Events: s.events, Revocations: s.authority, Leads: s.leads, Log: s.log,
+		Agents: s.config.Limits.Agents, Addresses: s.config.Quotas.Addresses, Refused: s.refuse,
 	})
 	if err != nil {
 		return err
 	}
 	s.join = join.New(s.control)
 	s.authority.Use(s.control)
+	if err := s.fleet.open(ctx); err != nil {
+		return err
+	}
 	if err := s.bus.ServeStates(s.control.HandleState); err != nil {
 		return err
 	}
-	return s.bus.ServeData(s.ingest.Accept)
+	return s.serveBatches()
 }
 
 func (s *server) openWeb() (err error) {
@@ -185,13 +220,17 @@ func (s *server) openWeb() (err error) {
 	if err != nil {
 		return err
 	}
-	s.web, err = web.New(web.Options{
+	options := web.Options{
 		Control: s.control, Topology: s.topology, Authority: s.authority, Archive: s.archive,
 		Live: watching{s.ingest.Live()}, Clocks: s.clocks, Events: s.local, Health: s.health, Figures: s.figures, Page: s.page,
 		TLS: s.authority.TLS(), Bus: s.busURL(), MetricsOpen: s.config.MetricsOpen, Queries: s.config.QueriesAtOnce,
+		MetricsPairs: s.config.Limits.MetricsPairs, WatchedPairs: s.config.Limits.WatchedPairs, SiteLabel: s.config.SiteLabel,
 		PlainOff: s.config.PlainHTTP != nil && !*s.config.PlainHTTP, Proxies: proxies, Log: s.log,
-	})
-	if err != nil {
+	}
+	if s.fleet != nil {
+		options.Fleet = s.fleet
+	}
+	if s.web, err = web.New(options); err != nil {
 		return err
 	}
 	s.listener, err = net.Listen("tcp", s.config.HTTP)
@@ -211,7 +250,12 @@ func (s *server) openBackup() (err error) {
 	}
 	s.backup = &backup.Server{
 		Folder: s.config.Folder, Archive: keeper.Backup, Size: s.archive.Size,
-		Flush: func() error { return errors.Join(s.control.Flush(), s.authority.Flush()) },
+		Flush: func() error {
+			if !s.leads() { // another server writes
+				return s.authority.Flush()
+			}
+			return errors.Join(s.control.Flush(), s.authority.Flush())
+		},
 	}
 	if s.backups, err = s.backup.Listen(); err != nil {
 		s.log.Warn("the running server cannot be backed up", "error", err)
@@ -257,11 +301,12 @@ func (s *server) serve(ctx context.Context) error {
 			cancel(err)
 		}
 	})
-	parts.Go(func() {
-		if err := s.control.Run(ctx); err != nil {
-			cancel(err)
-		}
-	})
+	if s.fleet != nil {
+		parts.Go(func() { s.fleet.serve(ctx) })
+	} else {
+		parts.Go(func() { cancel(s.control.Run(ctx)) })
+		parts.Go(func() { s.retain(ctx) })
+	}
 	if s.applications != nil {
 		s.applications.serve(cancel)
 		parts.Go(func() {
@@ -279,7 +324,9 @@ func (s *server) serve(ctx context.Context) error {
 	parts.Go(func() { s.followLoss(ctx) })
 	parts.Go(func() { s.followClocks(ctx) })
 	parts.Go(func() { s.followSent(ctx) })
-	parts.Go(func() { s.retain(ctx) })
+	if s.aggregation != nil {
+		parts.Go(func() { s.aggregation.run(ctx) })
+	}
 	<-ctx.Done()
 	shut, stop := context.WithTimeout(context.Background(), shutTime)
 	defer stop()
@@ -299,7 +346,16 @@ const shutTime = 3 * time.Second
 // acknowledged.
 func (s *server) close() error {
 	var err error
-	if s.bus != nil {
+	if s.authority != nil {
+		err = s.authority.Flush() // perhaps over the bus
+	}
+	s.fleet.close()
+	if s.callout != nil {
+		s.callout.Close()
+	}
+	if s.lanes != nil {
+		s.lanes.Stop()
+	} else if s.bus != nil {
 		s.bus.Close()
 	}
 	if s.embedded != nil {
@@ -314,11 +370,12 @@ func (s *server) close() error {
 	if s.ingest != nil {
 		s.ingest.Close()
 	}
+	if s.lanes != nil { // its leases need the bus
+		s.lanes.Close()
+		s.bus.Close()
+	}
 	if s.archive != nil {
 		err = errors.Join(err, s.archive.Close())
-	}
-	if s.authority != nil {
-		err = errors.Join(err, s.authority.Flush())
 	}
 	for _, listener := range []net.Listener{s.listener, s.backups} {
 		if listener != nil {

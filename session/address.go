@@ -15,32 +15,46 @@ type Addresses map[string][]netip.Addr
 // with a warning, unless one of them keeps it. Connected hosts take precedence over
 // disconnected ones.
 func Distinct(hosts []Host) (Addresses, []string) {
-	owners := map[netip.Addr][]Host{}
+	type owner struct {
+		first int   // in hosts
+		more  []int // rarely any
+	}
+	owners := make(map[netip.Addr]owner, 2*len(hosts))
 	var warnings []string
-	for _, host := range hosts {
+	for i, host := range hosts {
 		for _, text := range host.Addresses {
-			addr, err := netip.ParseAddr(text)
 			if keeper := host.Conflicts[text]; keeper != "" {
 				warnings = append(warnings, fmt.Sprintf("address %s of %s is ignored: %s has it", text, host.Name, keeper))
 				continue
 			}
-			if err == nil && !slices.ContainsFunc(owners[addr], func(h Host) bool { return h.Name == host.Name }) {
-				owners[addr] = append(owners[addr], host)
+			addr, err := netip.ParseAddr(text)
+			if err != nil {
+				continue
+			}
+			own, found := owners[addr]
+			switch {
+			case !found:
+				owners[addr] = owner{first: i}
+			case own.first != i && !slices.Contains(own.more, i):
+				own.more = append(own.more, i)
+				owners[addr] = own
 			}
 		}
 	}
-	addresses := Addresses{}
-	for addr, all := range owners {
-		if slices.ContainsFunc(all, func(h Host) bool { return h.Connected }) {
-			all = slices.DeleteFunc(all, func(h Host) bool { return !h.Connected })
+	addresses := make(Addresses, len(hosts))
+	for addr, own := range owners {
+		all := append([]int{own.first}, own.more...)
+		if slices.ContainsFunc(all, func(i int) bool { return hosts[i].Connected }) {
+			all = slices.DeleteFunc(all, func(i int) bool { return !hosts[i].Connected })
 		}
 		if len(all) == 1 {
-			addresses[all[0].Name] = append(addresses[all[0].Name], addr)
+			name := hosts[all[0]].Name
+			addresses[name] = append(addresses[name], addr)
 			continue
 		}
 		names := make([]string, len(all))
-		for i, host := range all {
-			names[i] = host.Name
+		for i, n := range all {
+			names[i] = hosts[n].Name
 		}
 		slices.Sort(names)
 		warnings = append(warnings, fmt.Sprintf("address %v is ignored: %s share it", addr, strings.Join(names, " and ")))

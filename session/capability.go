@@ -126,9 +126,14 @@ func Incapable(spec Spec, host Host) string {
 
 // capable returns the pairs of which both agents can write and read marks of the session.
 func capable(spec Spec, hosts []Host, pairs []Pair) []Pair {
-	incapable := map[string]bool{}
+	incapable := map[string]bool{} // of the hosts of the pairs
+	for _, pair := range pairs {
+		incapable[pair.Source], incapable[pair.Destination] = false, false
+	}
 	for _, host := range hosts {
-		incapable[host.Name] = Incapable(spec, host) != ""
+		if _, found := incapable[host.Name]; found {
+			incapable[host.Name] = Incapable(spec, host) != ""
+		}
 	}
 	return slices.DeleteFunc(slices.Clone(pairs), func(p Pair) bool { return incapable[p.Source] || incapable[p.Destination] })
 }
@@ -162,6 +167,37 @@ func (h Host) marks(name string) bool {
 	return h.can(name)
 }
 
+// Hosts are hosts by name.
+type Hosts map[string]Host
+
+// ByName indexes hosts.
+func ByName(hosts []Host) Hosts {
+	all := make(Hosts, len(hosts))
+	for _, host := range hosts {
+		all[host.Name] = host
+	}
+	return all
+}
+
+// Of returns the hosts that Restrict and Fits need for an assignment of an agent: its own and the
+// peers of its sources, by name.
+func (h Hosts) Of(agent string, a Assignment) []Host {
+	names := map[string]bool{agent: true}
+	for _, task := range a.Sources {
+		for _, peer := range task.Peers {
+			names[peer.Agent] = true
+		}
+	}
+	hosts := make([]Host, 0, len(names))
+	for name := range names {
+		if host, known := h[name]; known {
+			hosts = append(hosts, host)
+		}
+	}
+	slices.SortFunc(hosts, func(a, b Host) int { return strings.Compare(a.Name, b.Name) })
+	return hosts
+}
+
 // Restrict limits the sources of an assignment to what the agent and all peers of each task
 // can do, removes points that the agent cannot measure and keys that it does not know, and
 // returns why, by session. Tasks that mark in the same way before, which those on one interface
@@ -176,9 +212,12 @@ func Restrict(a *Assignment, agent string, hosts []Host) map[string]string {
 	}
 	ends := map[way][]Host{}
 	for _, task := range a.Sources {
-		w := wayOf(task)
+		w, peers := wayOf(task), map[string]bool{agent: true}
+		for _, peer := range task.Peers {
+			peers[peer.Agent] = true
+		}
 		for _, host := range hosts {
-			if host.Name == agent || slices.ContainsFunc(task.Peers, func(p Peer) bool { return p.Agent == host.Name }) {
+			if peers[host.Name] {
 				ends[w] = append(ends[w], host)
 			}
 		}

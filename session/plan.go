@@ -66,14 +66,17 @@ func NewPlan(spec Spec, pairs []Pair, hosts []Host) Plan {
 		plan.Warnings = append(plan.Warnings, warning)
 	}
 	plan.Warnings = append(plan.Warnings, spec.blockWarnings(pairs, hosts)...)
+	all, measured := ByName(hosts), map[string]bool{}
+	for _, pair := range pairs {
+		measured[pair.Source], measured[pair.Destination] = true, true
+	}
 	for _, host := range hosts {
 		if waypoint := plan.Assignments[host.Name]; len(waypoint.Destinations) > 0 && len(waypoint.Destinations[0].Amends) > 0 {
-			if why := Restrict(&Assignment{Destinations: waypoint.Destinations}, host.Name, hosts)[spec.Name]; why != "" {
+			if why := Restrict(&Assignment{Destinations: waypoint.Destinations}, host.Name, []Host{host})[spec.Name]; why != "" {
 				plan.Warnings = append(plan.Warnings, host.Name+" "+why)
 			}
 		}
-		measured := slices.ContainsFunc(pairs, func(p Pair) bool { return p.Source == host.Name || p.Destination == host.Name })
-		if !measured {
+		if !measured[host.Name] {
 			continue
 		}
 		if why := addresses.Lack(spec, host); why != "" {
@@ -85,7 +88,7 @@ func NewPlan(spec Spec, pairs []Pair, hosts []Host) Plan {
 			plan.Warnings = append(plan.Warnings, why)
 		}
 		tasks := Assignment{Sources: plan.Assignments[host.Name].Sources, Points: plan.Assignments[host.Name].Points}
-		if why := Restrict(&tasks, host.Name, hosts)[spec.Name]; why != "" {
+		if why := Restrict(&tasks, host.Name, all.Of(host.Name, tasks))[spec.Name]; why != "" {
 			plan.Warnings = append(plan.Warnings, host.Name+" "+why)
 		}
 	}

@@ -57,7 +57,23 @@ const (
 	servicePath   = "/pillion.v1.EnrolService/"
 )
 
-// call makes one request to the server, on a connection of its own.
+// callAny makes a request to the first of the servers, separated by commas, that can be reached, and
+// returns which that is.
+func callAny(ctx context.Context, config *tls.Config, servers, method string, message, answer any) (server string, err error) {
+	var unreached []error
+	for server = range strings.SplitSeq(servers, ",") {
+		if err = call(ctx, config, server, method, message, answer); !errors.Is(err, ErrUnreachable) {
+			return server, err
+		}
+		unreached = append(unreached, err)
+	}
+	if len(unreached) == 1 {
+		return server, err
+	}
+	return server, fmt.Errorf("none of %d servers responds: %w", len(unreached), errors.Join(unreached...))
+}
+
+// call makes one request to a server, on a connection of its own.
 func call(ctx context.Context, config *tls.Config, server, method string, message, answer any) error {
 	body, err := json.Marshal(message)
 	if err != nil {

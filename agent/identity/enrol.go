@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,7 +22,8 @@ import (
 
 // Options of Enrol.
 type Options struct {
-	// Server is host or host:port of the server's HTTP port; default port 8470.
+	// Server is host or host:port of the server's HTTP port; default port 8470. Several servers
+	// of one fleet are separated by commas: any of them enrols the host.
 	Server string
 	// Token is the join token.
 	Token string
@@ -41,7 +43,7 @@ func Enrol(ctx context.Context, options Options) (i *Identity, fresh bool, err e
 	if options.Folder == "" {
 		options.Folder = DefaultFolder
 	}
-	server, err := serverAddress(options.Server)
+	server, err := serverAddresses(options.Server)
 	if err != nil {
 		return nil, false, fmt.Errorf("enrol this host: %w", err)
 	}
@@ -51,12 +53,12 @@ func Enrol(ctx context.Context, options Options) (i *Identity, fresh bool, err e
 	}
 	if existing != nil {
 		d := existing.document()
-		if d.Server != server || options.Name != "" && d.Name != options.Name {
+		if !share(d.Server, server) || options.Name != "" && d.Name != options.Name {
 			return nil, false, fmt.Errorf("enrol this host: %w: at %s as %q; remove %s to enrol it again",
 				ErrEnrolled, d.Server, d.Name, existing.path)
 		}
 		if time.Now().Before(existing.Expires()) {
-			return existing, false, nil
+			return existing, false, existing.move(server)
 		}
 		options.Name = d.Name
 		defer func() {
@@ -97,14 +99,14 @@ func enrol(ctx context.Context, server string, options Options) (*Identity, erro
 		VerifyConnection:   func(state tls.ConnectionState) error { return verifyByFingerprint(state, fingerprint) },
 	}
 	var answer enrolResponse
-	err = call(ctx, config, server, "Enrol", enrolRequest{options.Token, options.Name, request}, &answer)
+	asked, err := callAny(ctx, config, server, "Enrol", enrolRequest{options.Token, options.Name, request}, &answer)
 	if err != nil {
 		return nil, err
 	}
 	if sha256.Sum256(answer.Authority) != fingerprint {
 		return nil, fmt.Errorf("%w: the fingerprint of its CA differs", ErrImpostor)
 	}
-	address, err := busURL(answer.Bus, server)
+	address, err := busURL(answer.Bus, asked)
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +155,35 @@ func verifyByFingerprint(state tls.ConnectionState, fingerprint [sha256.Size]byt
 	return verifyServer(state, root)
 }
 
-// serverAddress parses a user's server argument into host:port.
+// serverAddresses parses a user's server argument into host:port, or several of them separated
+// by commas.
+func serverAddresses(text string) (string, error) {
+	var all []string
+	for one := range strings.SplitSeq(text, ",") {
+		address, err := serverAddress(strings.TrimSpace(one))
+		if err != nil {
+			return "", err
+		}
+		if !slices.Contains(all, address) {
+			all = append(all, address)
+		}
+	}
+	if len(all) > serversMax {
+		return "", fmt.Errorf("%d servers, at most %d", len(all), serversMax)
+	}
+	return strings.Join(all, ","), nil
+}
+
+// serversMax bounds how long a call takes to find that none of them responds.
+const serversMax = 16
+
+// share reports whether two lists of servers have one in common.
+func share(a, b string) bool {
+	other := strings.Split(b, ",")
+	return slices.ContainsFunc(strings.Split(a, ","), func(server string) bool { return slices.Contains(other, server) })
+}
+
+// serverAddress parses one server of the argument into host:port.
 func serverAddress(text string) (string, error) {
 	bad := func(why string) (string, error) {
 		return "", fmt.Errorf("server %.100q: %s; want host or host:port", text, why)
@@ -176,6 +206,15 @@ func serverAddress(text string) (string, error) {
 		return bad("invalid host")
 	}
 	return net.JoinHostPort(host, port), nil
+}
+
+// ParseBus checks bus URLs from a configuration, tls://host:port, separated by commas.
+func ParseBus(text string) (string, error) {
+	address, err := busURL(text, "")
+	if err != nil {
+		return "", fmt.Errorf("bus %.100q: want tls://host:port, several separated by commas", text)
+	}
+	return address, nil
 }
 
 // busURL completes the bus URLs from the server, separated by commas: an empty host is that of the server.

@@ -18,6 +18,8 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -68,8 +70,8 @@ type Identity struct {
 // document is the content of the file. It is a single file so that replacing it is atomic.
 type document struct {
 	Name        string `json:"name"`
-	Server      string `json:"server"` // host:port
-	Bus         string `json:"bus"`    // URL
+	Server      string `json:"server"` // host:port; several are separated by commas
+	Bus         string `json:"bus"`    // URL; several are separated by commas
 	Authority   string `json:"authority"`
 	Certificate string `json:"certificate"`
 	Key         string `json:"key"`
@@ -119,7 +121,7 @@ func (i *Identity) use(d document) error {
 	if !bus.ValidAgent(d.Name) || own.Leaf.Subject.CommonName != d.Name {
 		return fmt.Errorf("certificate is for %.70q, not for %.70q", own.Leaf.Subject.CommonName, d.Name)
 	}
-	if _, err := serverAddress(d.Server); err != nil {
+	if _, err := serverAddresses(d.Server); err != nil {
 		return err
 	}
 	i.mu.Lock()
@@ -143,7 +145,7 @@ func (i *Identity) leaf() *x509.Certificate {
 // Name of the agent.
 func (i *Identity) Name() string { return i.document().Name }
 
-// Server is host:port of the server's HTTP port.
+// Server is host:port of the server's HTTP port; several are separated by commas.
 func (i *Identity) Server() string { return i.document().Server }
 
 // Bus is the URL of the bus; several are separated by commas.
@@ -158,6 +160,19 @@ func (i *Identity) DueAt() time.Time {
 	return leaf.NotBefore.Add(leaf.NotAfter.Sub(leaf.NotBefore) / 3 * 2)
 }
 
+// move stores which servers the agent has from now on.
+func (i *Identity) move(servers string) error {
+	d := i.document()
+	if d.Server == servers {
+		return nil
+	}
+	d.Server = servers
+	if err := save(i.path, d); err != nil {
+		return fmt.Errorf("store the servers of agent %q: %w", d.Name, err)
+	}
+	return i.use(d)
+}
+
 // Due reports whether the certificate should be renewed.
 func (i *Identity) Due(now time.Time) bool { return now.After(i.DueAt()) }
 
@@ -167,9 +182,8 @@ func (i *Identity) Due(now time.Time) bool { return now.After(i.DueAt()) }
 func (i *Identity) TLS() *tls.Config {
 	return i.config(func(state tls.ConnectionState, root *x509.Certificate) error {
 		err := verifyServer(state, root)
-		d := i.document()
-		own, _ := serverAddress(d.Server)
-		if err == nil || state.ServerName == "" || state.ServerName == hostOf("tls://"+own) {
+		ours := func(server string) bool { return state.ServerName == hostOf("tls://"+server) }
+		if err == nil || state.ServerName == "" || slices.ContainsFunc(strings.Split(i.document().Server, ","), ours) {
 			return err
 		}
 		intermediates := x509.NewCertPool()
@@ -246,12 +260,13 @@ func (i *Identity) renew(ctx context.Context, d *document) error {
 		return err
 	}
 	var answer renewResponse
-	if err := call(ctx, i.config(verifyServer), d.Server, "Renew", renewRequest{request}, &answer); err != nil {
+	asked, err := callAny(ctx, i.config(verifyServer), d.Server, "Renew", renewRequest{request}, &answer)
+	if err != nil {
 		return err
 	}
 	d.Key, d.Certificate = key, encodePEM("CERTIFICATE", answer.Certificate)
 	if answer.Bus != "" {
-		if d.Bus, err = busURL(answer.Bus, d.Server); err != nil {
+		if d.Bus, err = busURL(answer.Bus, asked); err != nil {
 			return err
 		}
 	}
@@ -278,7 +293,7 @@ func (i *Identity) Standing(ctx context.Context) error {
 		carried = nil
 	}
 	var answer standingResponse
-	err = call(ctx, i.config(verifyServer), d.Server, "Standing", standingRequest{carried}, &answer)
+	_, err = callAny(ctx, i.config(verifyServer), d.Server, "Standing", standingRequest{carried}, &answer)
 	if err == nil && !answer.Welcome {
 		err = fmt.Errorf("%w: %s", ErrRefused, oneLine(answer.Reason))
 	}

@@ -328,6 +328,57 @@ func TestAgentCannotActAsServer(t *testing.T) {
 	}
 }
 
+// TestSeveralServers: any server of a fleet enrols a host and renews its certificate; one that is
+// another server is an error, not a reason to ask the next.
+func TestSeveralServers(t *testing.T) {
+	n, impostor := newNOC(t), newNOC(t)
+	folder, gone := t.TempDir(), "127.0.0.1:1"
+	options := n.options(folder, "good")
+	options.Server = gone + ", " + n.address()
+	i, fresh, err := Enrol(t.Context(), options)
+	if err != nil || !fresh || i.Server() != gone+","+n.address() || i.Bus() != "tls://127.0.0.1:4222" {
+		t.Fatalf("fresh %t, %v; %q, %q", fresh, err, i.Server(), i.Bus())
+	}
+	if err := errors.Join(i.Renew(t.Context()), i.Standing(t.Context())); err != nil {
+		t.Error(err)
+	}
+	for servers, want := range map[string]error{
+		n.address() + ",noc2:1": nil, n.address(): nil, impostor.address(): ErrEnrolled, "noc2:1,noc3:1": ErrEnrolled,
+	} {
+		options.Server = servers
+		again, fresh, err := Enrol(t.Context(), options)
+		if !errors.Is(err, want) || fresh || err == nil && again.Server() != servers {
+			t.Errorf("again at %s: fresh %t, %v", servers, fresh, err)
+		}
+	}
+	options = n.options(t.TempDir(), "other")
+	options.Server = impostor.address() + "," + n.address()
+	if _, _, err := Enrol(t.Context(), options); !errors.Is(err, ErrImpostor) {
+		t.Errorf("another server first: %v", err)
+	}
+	options.Server = gone + ",127.0.0.1:2"
+	if _, _, err := Enrol(t.Context(), options); !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "none of 2 servers responds") {
+		t.Errorf("nobody: %v", err)
+	}
+}
+
+func TestServerAddresses(t *testing.T) {
+	for text, want := range map[string]string{
+		"a, b:1,a:8470": "a:8470,b:1", "a": "a:8470", "a,": "", ",": "", "a,b:0": "", strings.Repeat("a,", 20) + "a": "a:8470",
+	} {
+		if got, err := serverAddresses(text); got != want || (err == nil) != (want != "") {
+			t.Errorf("%q: got %q, %v, want %q", text, got, err, want)
+		}
+	}
+	var many []string
+	for n := range serversMax + 1 {
+		many = append(many, fmt.Sprintf("s%d", n))
+	}
+	if _, err := serverAddresses(strings.Join(many, ",")); err == nil {
+		t.Error("too many servers are accepted")
+	}
+}
+
 func TestServerAddress(t *testing.T) {
 	for text, want := range map[string]string{
 		"noc": "noc:8470", "noc.example:1": "noc.example:1", "10.0.0.1": "10.0.0.1:8470", "::1": "[::1]:8470",
@@ -346,6 +397,9 @@ func TestBusURL(t *testing.T) {
 		"tls://:4222": "tls://noc:4222", "tls://bus:1": "tls://bus:1", "tls://b1:1,tls://b2:2, tls://:3": "tls://b1:1,tls://b2:2,tls://noc:3", "tls://b1:1,": "", "tls://[::1]:1": "tls://[::1]:1", "": "",
 		"nats://:4222": "", "tls://bus": "", "tls://u:p@bus:1": "", "tls://bus:1/x": "", "://": "",
 	} {
+		if _, err := ParseBus(text); (err == nil) != (want != "" && !strings.Contains(text, "//:")) {
+			t.Errorf("in a configuration, %q: %v", text, err)
+		}
 		if got, err := busURL(text, "noc:8470"); got != want || (err == nil) != (want != "") {
 			t.Errorf("%q: got %q, %v, want %q", text, got, err, want)
 		}

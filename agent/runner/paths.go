@@ -23,7 +23,7 @@ const validateTime = time.Second
 // validatePaths starts path validation.
 func (s *deviceSource) validatePaths() (err error) {
 	s.paths, err = validation.New(validation.Options{
-		Source: s.probe, Device: s.device.Index, Encodings: wire.Encodings(), Changed: s.pathChanged,
+		Source: s.probe, Paths: s.pathsRoom, Device: s.device.Index, Encodings: wire.Encodings(), Changed: s.pathChanged,
 		Proved: s.addressProved, Log: s.log,
 	})
 	return err

@@ -3,6 +3,7 @@ package runner
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -166,16 +167,20 @@ func addKeys(peers map[origin]destination.Peer, tasks []destinationTask) (limits
 
 // inherit adds to each prefix what counts for larger ones: the program looks at the smallest only.
 func inherit(peers map[origin]destination.Peer) {
-	var wide []origin
+	lengths := map[int]bool{} // of prefixes, in bits
 	for from := range peers {
 		if from.prefix.IsValid() && !from.prefix.IsSingleIP() {
-			wide = append(wide, from)
+			lengths[from.prefix.Bits()] = true
 		}
 	}
-	slices.SortFunc(wide, func(a, b origin) int { return a.prefix.Bits() - b.prefix.Bits() }) // the largest first
+	ascending := slices.Sorted(maps.Keys(lengths)) // the largest prefixes first
 	for from, peer := range peers {
-		for _, larger := range wide {
-			if larger.prefix.Bits() >= from.prefix.Bits() || !larger.prefix.Overlaps(from.prefix) {
+		for _, bits := range ascending {
+			if !from.prefix.IsValid() || bits >= from.prefix.Bits() {
+				break
+			}
+			larger := origin{prefix: netip.PrefixFrom(from.prefix.Addr(), bits).Masked()}
+			if _, ok := peers[larger]; !ok {
 				continue
 			}
 			for _, key := range peers[larger].Keys {

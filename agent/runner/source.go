@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math/bits"
 	"net/netip"
 	"slices"
 	"time"
@@ -24,6 +25,8 @@ type deviceSource struct {
 	probe  *source.Source
 	tasks  []sourceTask
 	flows  int // size of the table
+	// pathsRoom is the size of the table of paths.
+	pathsRoom int
 	// chosen is how packets are marked now.
 	chosen choice
 	// counted is what became of the packets that are marked as each session asks. It is reported
@@ -75,7 +78,7 @@ func openSource(name string, tasks []sourceTask, options Options, proved func())
 		return nil, errors.Join(err, owner.Close())
 	}
 	s := &deviceSource{
-		device: device, owner: owner, probe: probe, tasks: tasks, flows: settings.Flows, validated: settings.ValidatePaths,
+		device: device, owner: owner, probe: probe, tasks: tasks, flows: settings.Flows, pathsRoom: settings.Paths, validated: settings.ValidatePaths,
 		resume:    map[string]time.Duration{},
 		pathFound: tasks[0].pathFound, proved: proved, self: options.self, log: options.Log, now: options.now,
 	}
@@ -103,7 +106,7 @@ func settingsOf(tasks []sourceTask) (source.Settings, error) {
 	if err != nil {
 		return source.Settings{}, err
 	}
-	return source.Settings{Flows: flowsOf(tasks), StartEmpty: true}.By(p), nil
+	return source.Settings{Flows: flowsOf(tasks), Paths: pathsOf(tasks), StartEmpty: true}.By(p), nil
 }
 
 // flowsOf returns the size of the table of flows: the largest that a session asks for.
@@ -114,9 +117,21 @@ func flowsOf(tasks []sourceTask) (flows int) {
 	return flows
 }
 
+// pathsPerPeer is how many paths there are to an address of a peer: encodings that may be tried.
+const pathsPerPeer = 4
+
+// pathsOf returns the size of the table of paths, a power of two, so that it seldom changes.
+func pathsOf(tasks []sourceTask) int {
+	peers := 0
+	for _, task := range tasks {
+		peers = max(peers, len(task.peers))
+	}
+	return max(source.DefaultPaths, 1<<bits.Len(uint(pathsPerPeer*peers)))
+}
+
 // fits reports whether the running source can serve these tasks.
 func (s *deviceSource) fits(tasks []sourceTask) bool {
-	if s.tasks[0].local == nil && flowsOf(tasks) > s.flows {
+	if s.tasks[0].local == nil && (flowsOf(tasks) > s.flows || pathsOf(tasks) > s.pathsRoom) {
 		return false
 	}
 	return s.paths != nil || !slices.ContainsFunc(tasks, func(t sourceTask) bool { return len(t.proofs) != 0 })

@@ -41,8 +41,12 @@ const (
 
 // Config is the configuration of an agent, from a YAML file and the command line.
 type Config struct {
-	// Server is the host of the server, with a port unless that is 8470.
+	// Server is the host of the server, with a port unless that is 8470; several servers of one
+	// fleet are separated by commas.
 	Server string `yaml:"server"`
+	// Bus are the URLs of the bus, tls://HOST:PORT, separated by commas, in the order in which they
+	// are tried; default: those that the server names.
+	Bus string `yaml:"bus"`
 	// Name of the agent; default the host name.
 	Name string `yaml:"name"`
 	// Labels by which sessions select agents.
@@ -156,6 +160,12 @@ func (c Config) complete() (Config, error) {
 	c.HostInterval = cmp.Or(c.HostInterval, DefaultHostInterval)
 	c.OML = cmp.Or(c.OML, DefaultOML)
 	c.PathValidation = cmp.Or(c.PathValidation, validateAuto)
+	if c.Bus != "" {
+		var err error
+		if c.Bus, err = identity.ParseBus(c.Bus); err != nil {
+			return c, fmt.Errorf("%w: %w", ErrConfig, err)
+		}
+	}
 	if !slices.Contains([]string{validateAuto, validateAddresses, validateOff}, c.PathValidation) {
 		return c, fmt.Errorf("%w: path_validation %q is none of auto, addresses and off", ErrConfig, c.PathValidation)
 	}

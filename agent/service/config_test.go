@@ -28,6 +28,8 @@ func TestConfiguredPoints(t *testing.T) {
 		"bad filter":     {"capture: [{device: eth0, filter: udp prot 53}]\n", "", "prot"},
 		"bad snap":       {"capture: [{device: eth0, snap: 3}]\n", "", "snapshot length 3"},
 		"same device":    {"capture: [{device: eth0}, {device: eth0, filter: tcp}]\n", "", "two captures"},
+		"bus":            {"bus: tls://leaf:4222, tls://hub1:4222\n", "host interfaces clock agent", ""},
+		"plain bus":      {"bus: nats://leaf:4222\n", "", "want tls://host:port"},
 		"misspelled key": {"capture: [{devise: eth0}]\n", "", "devise"},
 	} {
 		t.Run(name, func(t *testing.T) {

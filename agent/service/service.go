@@ -10,6 +10,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -139,7 +140,7 @@ func (s *service) open(ctx context.Context, load func(*service) (privileged, err
 		Points: points, OtherClock: true, Other: s.loaderUsage, Processes: s.config.Processes,
 	}
 	s.bus, err = bus.ConnectAgent(s.ctx, bus.AgentOptions{
-		URL: s.identity.Bus(), TLS: s.identity.TLS(), Name: s.identity.Name(), Log: s.log, Changed: s.changed,
+		URL: s.busURLs(), InOrder: s.config.Bus != "", TLS: s.identity.TLS(), Name: s.identity.Name(), Log: s.log, Changed: s.changed,
 	})
 	if err != nil {
 		return err
@@ -156,8 +157,11 @@ func (s *service) tell(addresses map[netip.Addr]string) {
 
 // servers are the URLs by which this agent reaches the server.
 func (s *service) servers() []string {
-	return append(strings.Split(s.identity.Bus(), ","), s.identity.Server())
+	return append(strings.Split(s.busURLs(), ","), strings.Split(s.identity.Server(), ",")...)
 }
+
+// busURLs are those of the configuration, or those that the server has named.
+func (s *service) busURLs() string { return cmp.Or(s.config.Bus, s.identity.Bus()) }
 
 // run runs all parts until the context ends.
 func (s *service) run(ctx context.Context) {

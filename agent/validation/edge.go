@@ -7,10 +7,6 @@ import (
 	"pillion.dev/probe/source"
 )
 
-// behindMax bounds the paths to hosts behind edges that are known; packets on others are not
-// marked.
-const behindMax = pathsMax / 2
-
 // edgeOf returns the address of the agent behind which a host is, if it is behind one: hosts
 // without an agent answer no path probes, and marks for them are removed at the edge. The
 // caller holds the lock.
@@ -33,7 +29,7 @@ func (p *Prober) edgeOf(host netip.Addr) (edge netip.Addr, ok bool) {
 // whenever that changes. It returns false if the host is behind none. The caller holds the lock.
 func (p *Prober) follow(path source.Path) bool {
 	edge, ok := p.edgeOf(path.Address)
-	if !ok || len(p.behind) >= behindMax {
+	if !ok || len(p.behind) >= p.most/2 { // packets on further ones are not marked
 		return ok
 	}
 	to := source.Path{Address: edge, Encoding: path.Encoding}

@@ -41,7 +41,7 @@ func (s *fakeSource) PathsInUse(time.Duration) (map[source.Path]bool, error) { r
 // the size limit of the path to the edge.
 func TestPathsBehindAnEdge(t *testing.T) {
 	probes := &fakeSource{states: map[source.Path]source.Validation{}, limits: map[netip.Addr]int{}, used: map[source.Path]bool{}}
-	p := &Prober{source: probes, paths: map[source.Path]*path{}, behind: map[source.Path]source.Path{}, wake: make(chan struct{}, 1)}
+	p := &Prober{source: probes, most: source.DefaultPaths, paths: map[source.Path]*path{}, behind: map[source.Path]source.Path{}, wake: make(chan struct{}, 1)}
 	path := func(address string) source.Path {
 		return source.Path{Address: netip.MustParseAddr(address), Encoding: wire.UDP}
 	}

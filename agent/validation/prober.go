@@ -136,8 +136,6 @@ const (
 	// unusedEvery is how often unused paths are forgotten, after unusedTime.
 	unusedEvery = 30 * time.Second
 	unusedTime  = 65 * time.Second
-	// pathsMax is the size of the source's table.
-	pathsMax = 16384
 )
 
 // Prober validates the paths of one source.
@@ -147,6 +145,7 @@ type Prober struct {
 	changed func(Path)
 	proved  func(Proof)
 	log     *slog.Logger
+	most    int // paths
 
 	mu     sync.Mutex
 	peers  map[netip.Addr]Peer // of Expect
@@ -193,6 +192,8 @@ type Options struct {
 	// Device is the index of the source's device.
 	Device    int
 	Encodings wire.EncodingList
+	// Paths is the size of the source's table of paths; 0 means source.DefaultPaths.
+	Paths int
 	// Changed is called when the state of a path has changed.
 	Changed func(Path)
 	// Proved is called when the proof of an address has changed, if it is not nil.
@@ -203,7 +204,7 @@ type Options struct {
 // New starts a Prober in the network namespace of the calling thread.
 func New(options Options) (*Prober, error) {
 	p := &Prober{
-		source: options.Source, changed: options.Changed, proved: options.Proved, log: options.Log, sockets: map[channel]*socket{},
+		source: options.Source, changed: options.Changed, proved: options.Proved, log: options.Log, most: cmp.Or(options.Paths, source.DefaultPaths), sockets: map[channel]*socket{},
 		paths: map[source.Path]*path{}, behind: map[source.Path]source.Path{}, tests: map[source.Path]*test{},
 		sizes: map[source.Path]*sizeTest{}, swept: time.Now(),
 		wake: make(chan struct{}, 1), ending: make(chan struct{}),
@@ -317,7 +318,7 @@ func (p *Prober) add(key source.Path) *path {
 	known := p.paths[key]
 	if known == nil {
 		known = &path{Path: Path{Path: key, State: Pending, Since: time.Now(), Tagged: p.source.Tagged()}}
-		if len(p.paths) < pathsMax {
+		if len(p.paths) < p.most {
 			p.paths[key] = known
 		}
 	}

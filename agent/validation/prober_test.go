@@ -65,7 +65,7 @@ func TestRetries(t *testing.T) {
 func TestDoubt(t *testing.T) {
 	due := time.Now().Add(time.Hour)
 	doubted, other := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
-	p := &Prober{paths: map[source.Path]*path{}, wake: make(chan struct{}, 1)}
+	p := &Prober{most: source.DefaultPaths, paths: map[source.Path]*path{}, wake: make(chan struct{}, 1)}
 	for key, state := range map[source.Path]State{
 		{Address: doubted, Encoding: wire.UDPOption}: Passed,
 		{Address: doubted, Encoding: wire.UDP}:       Failed,

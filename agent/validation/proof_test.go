@@ -120,7 +120,7 @@ func TestProofEnds(t *testing.T) {
 
 // TestExpect: what is proven depends on the agent, and no marked probe is sent before.
 func TestExpect(t *testing.T) {
-	p := &Prober{source: &fakeSource{}, paths: map[source.Path]*path{}, tests: map[source.Path]*test{}, wake: make(chan struct{}, 1)}
+	p := &Prober{source: &fakeSource{}, most: source.DefaultPaths, paths: map[source.Path]*path{}, tests: map[source.Path]*test{}, wake: make(chan struct{}, 1)}
 	p.Expect([]Peer{peerWith(secretOf("web"), "h2"), peerWith(secretOf("db"), "h3")})
 	key, marked := source.Path{Address: h2, Encoding: proof}, source.Path{Address: h2, Encoding: wire.UDPOption}
 	if len(p.paths) != 2 || !p.blocked(marked) || p.blocked(key) || p.Proven(h2, "h2") {

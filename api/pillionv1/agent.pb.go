@@ -63,7 +63,9 @@ type Agent struct {
 	// Labels that its join token gave it.
 	TokenLabels map[string]string `protobuf:"bytes,18,rep,name=token_labels,json=tokenLabels,proto3" json:"token_labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Labels that an operator has set.
-	SetLabels     map[string]string `protobuf:"bytes,19,rep,name=set_labels,json=setLabels,proto3" json:"set_labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	SetLabels map[string]string `protobuf:"bytes,19,rep,name=set_labels,json=setLabels,proto3" json:"set_labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Site whose aggregator it is: it sends rows of the site's agents, which are named SITE/AGENT, and runs no sessions.
+	Site          string `protobuf:"bytes,20,opt,name=site,proto3" json:"site,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -229,6 +231,13 @@ func (x *Agent) GetSetLabels() map[string]string {
 		return x.SetLabels
 	}
 	return nil
+}
+
+func (x *Agent) GetSite() string {
+	if x != nil {
+		return x.Site
+	}
+	return ""
 }
 
 // AddressConflict is an address that two agents report.
@@ -644,7 +653,11 @@ func (x *Task) GetLimit() string {
 type ListAgentsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Only agents with this label (key or key=value).
-	Label         string `protobuf:"bytes,1,opt,name=label,proto3" json:"label,omitempty"`
+	Label string `protobuf:"bytes,1,opt,name=label,proto3" json:"label,omitempty"`
+	// At most this many agents, and at most 1,000; 0: all of them.
+	PageSize uint32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// next_page_token of the response before; everything else as in its request.
+	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -686,10 +699,26 @@ func (x *ListAgentsRequest) GetLabel() string {
 	return ""
 }
 
+func (x *ListAgentsRequest) GetPageSize() uint32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListAgentsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
 type ListAgentsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Agents, by name.
-	Agents        []*Agent `protobuf:"bytes,1,rep,name=agents,proto3" json:"agents,omitempty"`
+	Agents []*Agent `protobuf:"bytes,1,rep,name=agents,proto3" json:"agents,omitempty"`
+	// To request the next page; empty: there is none.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -729,6 +758,13 @@ func (x *ListAgentsResponse) GetAgents() []*Agent {
 		return x.Agents
 	}
 	return nil
+}
+
+func (x *ListAgentsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
 }
 
 type GetAgentRequest struct {
@@ -1478,7 +1514,7 @@ var File_agent_proto protoreflect.FileDescriptor
 const file_agent_proto_rawDesc = "" +
 	"\n" +
 	"\vagent.proto\x12\n" +
-	"pillion.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x92\n" +
+	"pillion.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa6\n" +
 	"\n" +
 	"\x05Agent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x125\n" +
@@ -1503,7 +1539,8 @@ const file_agent_proto_rawDesc = "" +
 	"\x12approved_addresses\x18\x11 \x03(\tR\x11approvedAddresses\x12E\n" +
 	"\ftoken_labels\x18\x12 \x03(\v2\".pillion.v1.Agent.TokenLabelsEntryR\vtokenLabels\x12?\n" +
 	"\n" +
-	"set_labels\x18\x13 \x03(\v2 .pillion.v1.Agent.SetLabelsEntryR\tsetLabels\x1a9\n" +
+	"set_labels\x18\x13 \x03(\v2 .pillion.v1.Agent.SetLabelsEntryR\tsetLabels\x12\x12\n" +
+	"\x04site\x18\x14 \x01(\tR\x04site\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1aA\n" +
@@ -1553,11 +1590,15 @@ const file_agent_proto_rawDesc = "" +
 	"\x05limit\x18\b \x01(\tR\x05limit\x1a;\n" +
 	"\rCountersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\")\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"e\n" +
 	"\x11ListAgentsRequest\x12\x14\n" +
-	"\x05label\x18\x01 \x01(\tR\x05label\"?\n" +
+	"\x05label\x18\x01 \x01(\tR\x05label\x12\x1b\n" +
+	"\tpage_size\x18\x02 \x01(\rR\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x03 \x01(\tR\tpageToken\"g\n" +
 	"\x12ListAgentsResponse\x12)\n" +
-	"\x06agents\x18\x01 \x03(\v2\x11.pillion.v1.AgentR\x06agents\"%\n" +
+	"\x06agents\x18\x01 \x03(\v2\x11.pillion.v1.AgentR\x06agents\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"%\n" +
 	"\x0fGetAgentRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\";\n" +
 	"\x10GetAgentResponse\x12'\n" +

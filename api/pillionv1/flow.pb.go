@@ -1105,7 +1105,9 @@ type WatchPairsRequest struct {
 	// Session; empty: as in Selection.
 	Session string `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
 	// Seconds of history to send first; default and at most 60.
-	History       uint32 `protobuf:"varint,2,opt,name=history,proto3" json:"history,omitempty"`
+	History uint32 `protobuf:"varint,2,opt,name=history,proto3" json:"history,omitempty"`
+	// Only the hosts of this pair of sites; unset: all.
+	Sites         *SitePair `protobuf:"bytes,3,opt,name=sites,proto3" json:"sites,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1154,6 +1156,450 @@ func (x *WatchPairsRequest) GetHistory() uint32 {
 	return 0
 }
 
+func (x *WatchPairsRequest) GetSites() *SitePair {
+	if x != nil {
+		return x.Sites
+	}
+	return nil
+}
+
+// SitePair is a pair of sites. A site is the value of a label of agents, by default of site; the empty name stands for hosts
+// without that label.
+type SitePair struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Site of the sources.
+	Source string `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
+	// Site of the destinations.
+	Destination   string `protobuf:"bytes,2,opt,name=destination,proto3" json:"destination,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SitePair) Reset() {
+	*x = SitePair{}
+	mi := &file_flow_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SitePair) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SitePair) ProtoMessage() {}
+
+func (x *SitePair) ProtoReflect() protoreflect.Message {
+	mi := &file_flow_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SitePair.ProtoReflect.Descriptor instead.
+func (*SitePair) Descriptor() ([]byte, []int) {
+	return file_flow_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *SitePair) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *SitePair) GetDestination() string {
+	if x != nil {
+		return x.Destination
+	}
+	return ""
+}
+
+type SiteMatrixRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Session; empty: each pair of hosts counts by the session with most of its packets.
+	Session string `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
+	// Pair of sites whose pairs of hosts are wanted; unset: those of none.
+	Hosts         *SitePair `protobuf:"bytes,2,opt,name=hosts,proto3" json:"hosts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SiteMatrixRequest) Reset() {
+	*x = SiteMatrixRequest{}
+	mi := &file_flow_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SiteMatrixRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SiteMatrixRequest) ProtoMessage() {}
+
+func (x *SiteMatrixRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_flow_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SiteMatrixRequest.ProtoReflect.Descriptor instead.
+func (*SiteMatrixRequest) Descriptor() ([]byte, []int) {
+	return file_flow_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *SiteMatrixRequest) GetSession() string {
+	if x != nil {
+		return x.Session
+	}
+	return ""
+}
+
+func (x *SiteMatrixRequest) GetHosts() *SitePair {
+	if x != nil {
+		return x.Hosts
+	}
+	return nil
+}
+
+type SiteMatrixResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Label of agents that names their site.
+	Label string `protobuf:"bytes,1,opt,name=label,proto3" json:"label,omitempty"`
+	// Sites, by name; none if no agent has the label.
+	Sites []*Site `protobuf:"bytes,2,rep,name=sites,proto3" json:"sites,omitempty"`
+	// Pairs of sites with figures, by source and destination.
+	Pairs []*SiteFigures `protobuf:"bytes,3,rep,name=pairs,proto3" json:"pairs,omitempty"`
+	// Pairs of hosts of the requested pair of sites, by source and destination.
+	Hosts []*HostFigures `protobuf:"bytes,4,rep,name=hosts,proto3" json:"hosts,omitempty"`
+	// Start of the aggregated time, ms since 1970, UTC.
+	FromMs        int64 `protobuf:"varint,5,opt,name=from_ms,json=fromMs,proto3" json:"from_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SiteMatrixResponse) Reset() {
+	*x = SiteMatrixResponse{}
+	mi := &file_flow_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SiteMatrixResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SiteMatrixResponse) ProtoMessage() {}
+
+func (x *SiteMatrixResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_flow_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SiteMatrixResponse.ProtoReflect.Descriptor instead.
+func (*SiteMatrixResponse) Descriptor() ([]byte, []int) {
+	return file_flow_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *SiteMatrixResponse) GetLabel() string {
+	if x != nil {
+		return x.Label
+	}
+	return ""
+}
+
+func (x *SiteMatrixResponse) GetSites() []*Site {
+	if x != nil {
+		return x.Sites
+	}
+	return nil
+}
+
+func (x *SiteMatrixResponse) GetPairs() []*SiteFigures {
+	if x != nil {
+		return x.Pairs
+	}
+	return nil
+}
+
+func (x *SiteMatrixResponse) GetHosts() []*HostFigures {
+	if x != nil {
+		return x.Hosts
+	}
+	return nil
+}
+
+func (x *SiteMatrixResponse) GetFromMs() int64 {
+	if x != nil {
+		return x.FromMs
+	}
+	return 0
+}
+
+// Site is a group of agents with the same value of the label.
+type Site struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Value of the label; empty: the agents without it.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Registered agents.
+	Agents        uint32 `protobuf:"varint,2,opt,name=agents,proto3" json:"agents,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Site) Reset() {
+	*x = Site{}
+	mi := &file_flow_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Site) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Site) ProtoMessage() {}
+
+func (x *Site) ProtoReflect() protoreflect.Message {
+	mi := &file_flow_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Site.ProtoReflect.Descriptor instead.
+func (*Site) Descriptor() ([]byte, []int) {
+	return file_flow_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *Site) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Site) GetAgents() uint32 {
+	if x != nil {
+		return x.Agents
+	}
+	return 0
+}
+
+// SiteFigures aggregates the pairs of hosts from one site to another.
+type SiteFigures struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Site of the sources.
+	Source string `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
+	// Site of the destinations.
+	Destination string `protobuf:"bytes,2,opt,name=destination,proto3" json:"destination,omitempty"`
+	// Pairs of hosts with figures.
+	Pairs uint32 `protobuf:"varint,3,opt,name=pairs,proto3" json:"pairs,omitempty"`
+	// Aggregate, with quantiles from merged histograms; ipdv is empty.
+	Total *Window `protobuf:"bytes,4,opt,name=total,proto3" json:"total,omitempty"`
+	// The pair of hosts that lost the largest share of its packets, or else had the highest delays.
+	Worst         *HostFigures `protobuf:"bytes,5,opt,name=worst,proto3" json:"worst,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SiteFigures) Reset() {
+	*x = SiteFigures{}
+	mi := &file_flow_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SiteFigures) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SiteFigures) ProtoMessage() {}
+
+func (x *SiteFigures) ProtoReflect() protoreflect.Message {
+	mi := &file_flow_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SiteFigures.ProtoReflect.Descriptor instead.
+func (*SiteFigures) Descriptor() ([]byte, []int) {
+	return file_flow_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *SiteFigures) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *SiteFigures) GetDestination() string {
+	if x != nil {
+		return x.Destination
+	}
+	return ""
+}
+
+func (x *SiteFigures) GetPairs() uint32 {
+	if x != nil {
+		return x.Pairs
+	}
+	return 0
+}
+
+func (x *SiteFigures) GetTotal() *Window {
+	if x != nil {
+		return x.Total
+	}
+	return nil
+}
+
+func (x *SiteFigures) GetWorst() *HostFigures {
+	if x != nil {
+		return x.Worst
+	}
+	return nil
+}
+
+// HostFigures are those of a pair of hosts.
+type HostFigures struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Agent that marked the packets.
+	Source string `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
+	// Agent that read the marks.
+	Destination string `protobuf:"bytes,2,opt,name=destination,proto3" json:"destination,omitempty"`
+	// Packets received: marked ones, and others of flows with sparse marks.
+	Packets uint64 `protobuf:"varint,3,opt,name=packets,proto3" json:"packets,omitempty"`
+	// Packets whose sequence numbers were received or counted as lost.
+	Expected uint64 `protobuf:"varint,4,opt,name=expected,proto3" json:"expected,omitempty"`
+	// Expected packets that were not received (RFC 7680).
+	Lost uint64 `protobuf:"varint,5,opt,name=lost,proto3" json:"lost,omitempty"`
+	// Median one-way delay of the latest second with delays, ns; NaN: none.
+	P50Ns float64 `protobuf:"fixed64,6,opt,name=p50_ns,json=p50Ns,proto3" json:"p50_ns,omitempty"`
+	// 99th percentile of the same second, ns; NaN: none.
+	P99Ns float64 `protobuf:"fixed64,7,opt,name=p99_ns,json=p99Ns,proto3" json:"p99_ns,omitempty"`
+	// Highest 99th percentile of a second, ns; NaN: none.
+	WorstP99Ns    float64 `protobuf:"fixed64,8,opt,name=worst_p99_ns,json=worstP99Ns,proto3" json:"worst_p99_ns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HostFigures) Reset() {
+	*x = HostFigures{}
+	mi := &file_flow_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HostFigures) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HostFigures) ProtoMessage() {}
+
+func (x *HostFigures) ProtoReflect() protoreflect.Message {
+	mi := &file_flow_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HostFigures.ProtoReflect.Descriptor instead.
+func (*HostFigures) Descriptor() ([]byte, []int) {
+	return file_flow_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *HostFigures) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *HostFigures) GetDestination() string {
+	if x != nil {
+		return x.Destination
+	}
+	return ""
+}
+
+func (x *HostFigures) GetPackets() uint64 {
+	if x != nil {
+		return x.Packets
+	}
+	return 0
+}
+
+func (x *HostFigures) GetExpected() uint64 {
+	if x != nil {
+		return x.Expected
+	}
+	return 0
+}
+
+func (x *HostFigures) GetLost() uint64 {
+	if x != nil {
+		return x.Lost
+	}
+	return 0
+}
+
+func (x *HostFigures) GetP50Ns() float64 {
+	if x != nil {
+		return x.P50Ns
+	}
+	return 0
+}
+
+func (x *HostFigures) GetP99Ns() float64 {
+	if x != nil {
+		return x.P99Ns
+	}
+	return 0
+}
+
+func (x *HostFigures) GetWorstP99Ns() float64 {
+	if x != nil {
+		return x.WorstP99Ns
+	}
+	return 0
+}
+
 // WatchPairsResponse has one element in each list for each pair that has figures in that second.
 type WatchPairsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1185,7 +1631,7 @@ type WatchPairsResponse struct {
 
 func (x *WatchPairsResponse) Reset() {
 	*x = WatchPairsResponse{}
-	mi := &file_flow_proto_msgTypes[13]
+	mi := &file_flow_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1197,7 +1643,7 @@ func (x *WatchPairsResponse) String() string {
 func (*WatchPairsResponse) ProtoMessage() {}
 
 func (x *WatchPairsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_flow_proto_msgTypes[13]
+	mi := &file_flow_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1210,7 +1656,7 @@ func (x *WatchPairsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchPairsResponse.ProtoReflect.Descriptor instead.
 func (*WatchPairsResponse) Descriptor() ([]byte, []int) {
-	return file_flow_proto_rawDescGZIP(), []int{13}
+	return file_flow_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *WatchPairsResponse) GetStartMs() int64 {
@@ -1313,7 +1759,7 @@ type Flow struct {
 
 func (x *Flow) Reset() {
 	*x = Flow{}
-	mi := &file_flow_proto_msgTypes[14]
+	mi := &file_flow_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1325,7 +1771,7 @@ func (x *Flow) String() string {
 func (*Flow) ProtoMessage() {}
 
 func (x *Flow) ProtoReflect() protoreflect.Message {
-	mi := &file_flow_proto_msgTypes[14]
+	mi := &file_flow_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1338,7 +1784,7 @@ func (x *Flow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Flow.ProtoReflect.Descriptor instead.
 func (*Flow) Descriptor() ([]byte, []int) {
-	return file_flow_proto_rawDescGZIP(), []int{14}
+	return file_flow_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Flow) GetSrc() string {
@@ -1415,7 +1861,7 @@ type ListFlowsRequest struct {
 
 func (x *ListFlowsRequest) Reset() {
 	*x = ListFlowsRequest{}
-	mi := &file_flow_proto_msgTypes[15]
+	mi := &file_flow_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1427,7 +1873,7 @@ func (x *ListFlowsRequest) String() string {
 func (*ListFlowsRequest) ProtoMessage() {}
 
 func (x *ListFlowsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_flow_proto_msgTypes[15]
+	mi := &file_flow_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1440,7 +1886,7 @@ func (x *ListFlowsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFlowsRequest.ProtoReflect.Descriptor instead.
 func (*ListFlowsRequest) Descriptor() ([]byte, []int) {
-	return file_flow_proto_rawDescGZIP(), []int{15}
+	return file_flow_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListFlowsRequest) GetSelection() *Selection {
@@ -1513,7 +1959,7 @@ type ListFlowsResponse struct {
 
 func (x *ListFlowsResponse) Reset() {
 	*x = ListFlowsResponse{}
-	mi := &file_flow_proto_msgTypes[16]
+	mi := &file_flow_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1525,7 +1971,7 @@ func (x *ListFlowsResponse) String() string {
 func (*ListFlowsResponse) ProtoMessage() {}
 
 func (x *ListFlowsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_flow_proto_msgTypes[16]
+	mi := &file_flow_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1538,7 +1984,7 @@ func (x *ListFlowsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFlowsResponse.ProtoReflect.Descriptor instead.
 func (*ListFlowsResponse) Descriptor() ([]byte, []int) {
-	return file_flow_proto_rawDescGZIP(), []int{16}
+	return file_flow_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListFlowsResponse) GetFlows() []*Flow {
@@ -1660,10 +2106,42 @@ const file_flow_proto_rawDesc = "" +
 	"\x0eskew_bound_ppb\x18\t \x01(\x01R\fskewBoundPpb\x12\x19\n" +
 	"\bdrift_ns\x18\n" +
 	" \x01(\x01R\adriftNs\x12\x16\n" +
-	"\x06points\x18\v \x01(\rR\x06points\"G\n" +
+	"\x06points\x18\v \x01(\rR\x06points\"s\n" +
 	"\x11WatchPairsRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x18\n" +
-	"\ahistory\x18\x02 \x01(\rR\ahistory\"\xb7\x02\n" +
+	"\ahistory\x18\x02 \x01(\rR\ahistory\x12*\n" +
+	"\x05sites\x18\x03 \x01(\v2\x14.pillion.v1.SitePairR\x05sites\"D\n" +
+	"\bSitePair\x12\x16\n" +
+	"\x06source\x18\x01 \x01(\tR\x06source\x12 \n" +
+	"\vdestination\x18\x02 \x01(\tR\vdestination\"Y\n" +
+	"\x11SiteMatrixRequest\x12\x18\n" +
+	"\asession\x18\x01 \x01(\tR\asession\x12*\n" +
+	"\x05hosts\x18\x02 \x01(\v2\x14.pillion.v1.SitePairR\x05hosts\"\xc9\x01\n" +
+	"\x12SiteMatrixResponse\x12\x14\n" +
+	"\x05label\x18\x01 \x01(\tR\x05label\x12&\n" +
+	"\x05sites\x18\x02 \x03(\v2\x10.pillion.v1.SiteR\x05sites\x12-\n" +
+	"\x05pairs\x18\x03 \x03(\v2\x17.pillion.v1.SiteFiguresR\x05pairs\x12-\n" +
+	"\x05hosts\x18\x04 \x03(\v2\x17.pillion.v1.HostFiguresR\x05hosts\x12\x17\n" +
+	"\afrom_ms\x18\x05 \x01(\x03R\x06fromMs\"2\n" +
+	"\x04Site\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06agents\x18\x02 \x01(\rR\x06agents\"\xb6\x01\n" +
+	"\vSiteFigures\x12\x16\n" +
+	"\x06source\x18\x01 \x01(\tR\x06source\x12 \n" +
+	"\vdestination\x18\x02 \x01(\tR\vdestination\x12\x14\n" +
+	"\x05pairs\x18\x03 \x01(\rR\x05pairs\x12(\n" +
+	"\x05total\x18\x04 \x01(\v2\x12.pillion.v1.WindowR\x05total\x12-\n" +
+	"\x05worst\x18\x05 \x01(\v2\x17.pillion.v1.HostFiguresR\x05worst\"\xe1\x01\n" +
+	"\vHostFigures\x12\x16\n" +
+	"\x06source\x18\x01 \x01(\tR\x06source\x12 \n" +
+	"\vdestination\x18\x02 \x01(\tR\vdestination\x12\x18\n" +
+	"\apackets\x18\x03 \x01(\x04R\apackets\x12\x1a\n" +
+	"\bexpected\x18\x04 \x01(\x04R\bexpected\x12\x12\n" +
+	"\x04lost\x18\x05 \x01(\x04R\x04lost\x12\x15\n" +
+	"\x06p50_ns\x18\x06 \x01(\x01R\x05p50Ns\x12\x15\n" +
+	"\x06p99_ns\x18\a \x01(\x01R\x05p99Ns\x12 \n" +
+	"\fworst_p99_ns\x18\b \x01(\x01R\n" +
+	"worstP99Ns\"\xb7\x02\n" +
 	"\x12WatchPairsResponse\x12\x19\n" +
 	"\bstart_ms\x18\x01 \x01(\x03R\astartMs\x12\x16\n" +
 	"\x06agents\x18\x02 \x03(\tR\x06agents\x12\x18\n" +
@@ -1697,12 +2175,14 @@ const file_flow_proto_rawDesc = "" +
 	"\x11ListFlowsResponse\x12&\n" +
 	"\x05flows\x18\x01 \x03(\v2\x10.pillion.v1.FlowR\x05flows\x12\x14\n" +
 	"\x05found\x18\x02 \x01(\rR\x05found\x12\x18\n" +
-	"\asampled\x18\x03 \x01(\rR\asampled2\x9b\x03\n" +
+	"\asampled\x18\x03 \x01(\rR\asampled2\xed\x03\n" +
 	"\vFlowService\x12G\n" +
 	"\aWindows\x12\x1a.pillion.v1.WindowsRequest\x1a\x1b.pillion.v1.WindowsResponse\"\x03\x90\x02\x01\x12S\n" +
 	"\fWatchWindows\x12\x1f.pillion.v1.WatchWindowsRequest\x1a .pillion.v1.WatchWindowsResponse0\x01\x12M\n" +
 	"\n" +
 	"WatchPairs\x12\x1d.pillion.v1.WatchPairsRequest\x1a\x1e.pillion.v1.WatchPairsResponse0\x01\x12P\n" +
+	"\n" +
+	"SiteMatrix\x12\x1d.pillion.v1.SiteMatrixRequest\x1a\x1e.pillion.v1.SiteMatrixResponse\"\x03\x90\x02\x01\x12P\n" +
 	"\n" +
 	"PairClocks\x12\x1d.pillion.v1.PairClocksRequest\x1a\x1e.pillion.v1.PairClocksResponse\"\x03\x90\x02\x01\x12M\n" +
 	"\tListFlows\x12\x1c.pillion.v1.ListFlowsRequest\x1a\x1d.pillion.v1.ListFlowsResponse\"\x03\x90\x02\x01B%Z#pillion.dev/api/pillionv1;pillionv1b\x06proto3"
@@ -1719,7 +2199,7 @@ func file_flow_proto_rawDescGZIP() []byte {
 	return file_flow_proto_rawDescData
 }
 
-var file_flow_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_flow_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_flow_proto_goTypes = []any{
 	(*Selection)(nil),             // 0: pillion.v1.Selection
 	(*Window)(nil),                // 1: pillion.v1.Window
@@ -1734,11 +2214,17 @@ var file_flow_proto_goTypes = []any{
 	(*PairClocksResponse)(nil),    // 10: pillion.v1.PairClocksResponse
 	(*PairClock)(nil),             // 11: pillion.v1.PairClock
 	(*WatchPairsRequest)(nil),     // 12: pillion.v1.WatchPairsRequest
-	(*WatchPairsResponse)(nil),    // 13: pillion.v1.WatchPairsResponse
-	(*Flow)(nil),                  // 14: pillion.v1.Flow
-	(*ListFlowsRequest)(nil),      // 15: pillion.v1.ListFlowsRequest
-	(*ListFlowsResponse)(nil),     // 16: pillion.v1.ListFlowsResponse
-	(*timestamppb.Timestamp)(nil), // 17: google.protobuf.Timestamp
+	(*SitePair)(nil),              // 13: pillion.v1.SitePair
+	(*SiteMatrixRequest)(nil),     // 14: pillion.v1.SiteMatrixRequest
+	(*SiteMatrixResponse)(nil),    // 15: pillion.v1.SiteMatrixResponse
+	(*Site)(nil),                  // 16: pillion.v1.Site
+	(*SiteFigures)(nil),           // 17: pillion.v1.SiteFigures
+	(*HostFigures)(nil),           // 18: pillion.v1.HostFigures
+	(*WatchPairsResponse)(nil),    // 19: pillion.v1.WatchPairsResponse
+	(*Flow)(nil),                  // 20: pillion.v1.Flow
+	(*ListFlowsRequest)(nil),      // 21: pillion.v1.ListFlowsRequest
+	(*ListFlowsResponse)(nil),     // 22: pillion.v1.ListFlowsResponse
+	(*timestamppb.Timestamp)(nil), // 23: google.protobuf.Timestamp
 }
 var file_flow_proto_depIdxs = []int32{
 	3,  // 0: pillion.v1.Window.delay:type_name -> pillion.v1.Distribution
@@ -1747,36 +2233,45 @@ var file_flow_proto_depIdxs = []int32{
 	3,  // 3: pillion.v1.CorrectedDelay.delay:type_name -> pillion.v1.Distribution
 	4,  // 4: pillion.v1.Distribution.histogram:type_name -> pillion.v1.Histogram
 	0,  // 5: pillion.v1.WindowsRequest.selection:type_name -> pillion.v1.Selection
-	17, // 6: pillion.v1.WindowsRequest.from:type_name -> google.protobuf.Timestamp
-	17, // 7: pillion.v1.WindowsRequest.to:type_name -> google.protobuf.Timestamp
+	23, // 6: pillion.v1.WindowsRequest.from:type_name -> google.protobuf.Timestamp
+	23, // 7: pillion.v1.WindowsRequest.to:type_name -> google.protobuf.Timestamp
 	1,  // 8: pillion.v1.WindowsResponse.windows:type_name -> pillion.v1.Window
 	0,  // 9: pillion.v1.WatchWindowsRequest.selection:type_name -> pillion.v1.Selection
 	1,  // 10: pillion.v1.WatchWindowsResponse.windows:type_name -> pillion.v1.Window
 	11, // 11: pillion.v1.PairClocksResponse.clocks:type_name -> pillion.v1.PairClock
-	17, // 12: pillion.v1.PairClock.segment:type_name -> google.protobuf.Timestamp
-	17, // 13: pillion.v1.PairClock.since:type_name -> google.protobuf.Timestamp
-	17, // 14: pillion.v1.PairClock.until:type_name -> google.protobuf.Timestamp
-	1,  // 15: pillion.v1.Flow.total:type_name -> pillion.v1.Window
-	17, // 16: pillion.v1.Flow.last:type_name -> google.protobuf.Timestamp
-	0,  // 17: pillion.v1.ListFlowsRequest.selection:type_name -> pillion.v1.Selection
-	17, // 18: pillion.v1.ListFlowsRequest.from:type_name -> google.protobuf.Timestamp
-	17, // 19: pillion.v1.ListFlowsRequest.to:type_name -> google.protobuf.Timestamp
-	14, // 20: pillion.v1.ListFlowsResponse.flows:type_name -> pillion.v1.Flow
-	5,  // 21: pillion.v1.FlowService.Windows:input_type -> pillion.v1.WindowsRequest
-	7,  // 22: pillion.v1.FlowService.WatchWindows:input_type -> pillion.v1.WatchWindowsRequest
-	12, // 23: pillion.v1.FlowService.WatchPairs:input_type -> pillion.v1.WatchPairsRequest
-	9,  // 24: pillion.v1.FlowService.PairClocks:input_type -> pillion.v1.PairClocksRequest
-	15, // 25: pillion.v1.FlowService.ListFlows:input_type -> pillion.v1.ListFlowsRequest
-	6,  // 26: pillion.v1.FlowService.Windows:output_type -> pillion.v1.WindowsResponse
-	8,  // 27: pillion.v1.FlowService.WatchWindows:output_type -> pillion.v1.WatchWindowsResponse
-	13, // 28: pillion.v1.FlowService.WatchPairs:output_type -> pillion.v1.WatchPairsResponse
-	10, // 29: pillion.v1.FlowService.PairClocks:output_type -> pillion.v1.PairClocksResponse
-	16, // 30: pillion.v1.FlowService.ListFlows:output_type -> pillion.v1.ListFlowsResponse
-	26, // [26:31] is the sub-list for method output_type
-	21, // [21:26] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	23, // 12: pillion.v1.PairClock.segment:type_name -> google.protobuf.Timestamp
+	23, // 13: pillion.v1.PairClock.since:type_name -> google.protobuf.Timestamp
+	23, // 14: pillion.v1.PairClock.until:type_name -> google.protobuf.Timestamp
+	13, // 15: pillion.v1.WatchPairsRequest.sites:type_name -> pillion.v1.SitePair
+	13, // 16: pillion.v1.SiteMatrixRequest.hosts:type_name -> pillion.v1.SitePair
+	16, // 17: pillion.v1.SiteMatrixResponse.sites:type_name -> pillion.v1.Site
+	17, // 18: pillion.v1.SiteMatrixResponse.pairs:type_name -> pillion.v1.SiteFigures
+	18, // 19: pillion.v1.SiteMatrixResponse.hosts:type_name -> pillion.v1.HostFigures
+	1,  // 20: pillion.v1.SiteFigures.total:type_name -> pillion.v1.Window
+	18, // 21: pillion.v1.SiteFigures.worst:type_name -> pillion.v1.HostFigures
+	1,  // 22: pillion.v1.Flow.total:type_name -> pillion.v1.Window
+	23, // 23: pillion.v1.Flow.last:type_name -> google.protobuf.Timestamp
+	0,  // 24: pillion.v1.ListFlowsRequest.selection:type_name -> pillion.v1.Selection
+	23, // 25: pillion.v1.ListFlowsRequest.from:type_name -> google.protobuf.Timestamp
+	23, // 26: pillion.v1.ListFlowsRequest.to:type_name -> google.protobuf.Timestamp
+	20, // 27: pillion.v1.ListFlowsResponse.flows:type_name -> pillion.v1.Flow
+	5,  // 28: pillion.v1.FlowService.Windows:input_type -> pillion.v1.WindowsRequest
+	7,  // 29: pillion.v1.FlowService.WatchWindows:input_type -> pillion.v1.WatchWindowsRequest
+	12, // 30: pillion.v1.FlowService.WatchPairs:input_type -> pillion.v1.WatchPairsRequest
+	14, // 31: pillion.v1.FlowService.SiteMatrix:input_type -> pillion.v1.SiteMatrixRequest
+	9,  // 32: pillion.v1.FlowService.PairClocks:input_type -> pillion.v1.PairClocksRequest
+	21, // 33: pillion.v1.FlowService.ListFlows:input_type -> pillion.v1.ListFlowsRequest
+	6,  // 34: pillion.v1.FlowService.Windows:output_type -> pillion.v1.WindowsResponse
+	8,  // 35: pillion.v1.FlowService.WatchWindows:output_type -> pillion.v1.WatchWindowsResponse
+	19, // 36: pillion.v1.FlowService.WatchPairs:output_type -> pillion.v1.WatchPairsResponse
+	15, // 37: pillion.v1.FlowService.SiteMatrix:output_type -> pillion.v1.SiteMatrixResponse
+	10, // 38: pillion.v1.FlowService.PairClocks:output_type -> pillion.v1.PairClocksResponse
+	22, // 39: pillion.v1.FlowService.ListFlows:output_type -> pillion.v1.ListFlowsResponse
+	34, // [34:40] is the sub-list for method output_type
+	28, // [28:34] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_flow_proto_init() }
@@ -1790,7 +2285,7 @@ func file_flow_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_flow_proto_rawDesc), len(file_flow_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   17,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

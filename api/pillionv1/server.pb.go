@@ -614,7 +614,9 @@ type Token struct {
 	// Of a join token: the name of the only agent that may join with it, or a pattern such as rack7-*; empty: any name.
 	Agents string `protobuf:"bytes,9,opt,name=agents,proto3" json:"agents,omitempty"`
 	// Of a join token: labels that agents get when they join with it.
-	Labels        map[string]string `protobuf:"bytes,10,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Labels map[string]string `protobuf:"bytes,10,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Of a join token: the site whose agents' rows the hosts that join with it may send, as aggregators.
+	Site          string `protobuf:"bytes,11,opt,name=site,proto3" json:"site,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -719,6 +721,13 @@ func (x *Token) GetLabels() map[string]string {
 	return nil
 }
 
+func (x *Token) GetSite() string {
+	if x != nil {
+		return x.Site
+	}
+	return ""
+}
+
 type CreateTokenRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the token, unique.
@@ -734,7 +743,9 @@ type CreateTokenRequest struct {
 	// Of a join token: labels that agents get when they join with it.
 	Labels map[string]string `protobuf:"bytes,6,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Of a join token: it never expires.
-	NeverExpires  bool `protobuf:"varint,7,opt,name=never_expires,json=neverExpires,proto3" json:"never_expires,omitempty"`
+	NeverExpires bool `protobuf:"varint,7,opt,name=never_expires,json=neverExpires,proto3" json:"never_expires,omitempty"`
+	// Of a join token: the site whose agents' rows the hosts that join with it send, as aggregators. Default: none.
+	Site          string `protobuf:"bytes,9,opt,name=site,proto3" json:"site,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -818,6 +829,13 @@ func (x *CreateTokenRequest) GetNeverExpires() bool {
 	return false
 }
 
+func (x *CreateTokenRequest) GetSite() string {
+	if x != nil {
+		return x.Site
+	}
+	return ""
+}
+
 type CreateTokenResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The token.
@@ -873,7 +891,11 @@ func (x *CreateTokenResponse) GetSecret() string {
 }
 
 type ListTokensRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At most this many tokens, and at most 1,000; 0: all of them.
+	PageSize uint32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// next_page_token of the response before; everything else as in its request.
+	PageToken     string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -908,10 +930,26 @@ func (*ListTokensRequest) Descriptor() ([]byte, []int) {
 	return file_server_proto_rawDescGZIP(), []int{13}
 }
 
+func (x *ListTokensRequest) GetPageSize() uint32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListTokensRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
 type ListTokensResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Tokens, by name.
-	Tokens        []*Token `protobuf:"bytes,1,rep,name=tokens,proto3" json:"tokens,omitempty"`
+	Tokens []*Token `protobuf:"bytes,1,rep,name=tokens,proto3" json:"tokens,omitempty"`
+	// To request the next page; empty: there is none.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -951,6 +989,13 @@ func (x *ListTokensResponse) GetTokens() []*Token {
 		return x.Tokens
 	}
 	return nil
+}
+
+func (x *ListTokensResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
 }
 
 type RevokeTokenRequest struct {
@@ -1405,7 +1450,7 @@ const file_server_proto_rawDesc = "" +
 	"\x04kind\x18\x03 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05limit\x18\x04 \x01(\rR\x05limit\"?\n" +
 	"\x12ListEventsResponse\x12)\n" +
-	"\x06events\x18\x01 \x03(\v2\x11.pillion.v1.EventR\x06events\"\x9e\x03\n" +
+	"\x06events\x18\x01 \x03(\v2\x11.pillion.v1.EventR\x06events\"\xb2\x03\n" +
 	"\x05Token\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x124\n" +
@@ -1417,10 +1462,11 @@ const file_server_proto_rawDesc = "" +
 	"\x04uses\x18\b \x01(\rR\x04uses\x12\x16\n" +
 	"\x06agents\x18\t \x01(\tR\x06agents\x125\n" +
 	"\x06labels\x18\n" +
-	" \x03(\v2\x1d.pillion.v1.Token.LabelsEntryR\x06labels\x1a9\n" +
+	" \x03(\v2\x1d.pillion.v1.Token.LabelsEntryR\x06labels\x12\x12\n" +
+	"\x04site\x18\v \x01(\tR\x04site\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xdb\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xef\x02\n" +
 	"\x12CreateTokenRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x124\n" +
@@ -1428,17 +1474,22 @@ const file_server_proto_rawDesc = "" +
 	"\bmax_uses\x18\x04 \x01(\rH\x00R\amaxUses\x88\x01\x01\x12\x16\n" +
 	"\x06agents\x18\x05 \x01(\tR\x06agents\x12B\n" +
 	"\x06labels\x18\x06 \x03(\v2*.pillion.v1.CreateTokenRequest.LabelsEntryR\x06labels\x12#\n" +
-	"\rnever_expires\x18\a \x01(\bR\fneverExpires\x1a9\n" +
+	"\rnever_expires\x18\a \x01(\bR\fneverExpires\x12\x12\n" +
+	"\x04site\x18\t \x01(\tR\x04site\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\v\n" +
 	"\t_max_uses\"V\n" +
 	"\x13CreateTokenResponse\x12'\n" +
 	"\x05token\x18\x01 \x01(\v2\x11.pillion.v1.TokenR\x05token\x12\x16\n" +
-	"\x06secret\x18\x02 \x01(\tR\x06secret\"\x13\n" +
-	"\x11ListTokensRequest\"?\n" +
+	"\x06secret\x18\x02 \x01(\tR\x06secret\"O\n" +
+	"\x11ListTokensRequest\x12\x1b\n" +
+	"\tpage_size\x18\x01 \x01(\rR\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x02 \x01(\tR\tpageToken\"g\n" +
 	"\x12ListTokensResponse\x12)\n" +
-	"\x06tokens\x18\x01 \x03(\v2\x11.pillion.v1.TokenR\x06tokens\"(\n" +
+	"\x06tokens\x18\x01 \x03(\v2\x11.pillion.v1.TokenR\x06tokens\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"(\n" +
 	"\x12RevokeTokenRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"\x15\n" +
 	"\x13RevokeTokenResponse\"i\n" +

@@ -1567,7 +1567,11 @@ func (x *CreateSessionResponse) GetWarnings() []string {
 }
 
 type ListSessionsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At most this many sessions, and at most 1,000; 0: all of them.
+	PageSize uint32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// next_page_token of the response before; everything else as in its request.
+	PageToken     string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1602,10 +1606,26 @@ func (*ListSessionsRequest) Descriptor() ([]byte, []int) {
 	return file_session_proto_rawDescGZIP(), []int{16}
 }
 
+func (x *ListSessionsRequest) GetPageSize() uint32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListSessionsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
 type ListSessionsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Sessions, newest first.
-	Sessions      []*Session `protobuf:"bytes,1,rep,name=sessions,proto3" json:"sessions,omitempty"`
+	Sessions []*Session `protobuf:"bytes,1,rep,name=sessions,proto3" json:"sessions,omitempty"`
+	// To request the next page; empty: there is none.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1645,6 +1665,13 @@ func (x *ListSessionsResponse) GetSessions() []*Session {
 		return x.Sessions
 	}
 	return nil
+}
+
+func (x *ListSessionsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
 }
 
 type GetSessionRequest struct {
@@ -2203,7 +2230,11 @@ type ListRunsRequest struct {
 	// Default: one week later.
 	To *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
 	// Session to which to restrict the list; empty: all.
-	Session       string `protobuf:"bytes,3,opt,name=session,proto3" json:"session,omitempty"`
+	Session string `protobuf:"bytes,3,opt,name=session,proto3" json:"session,omitempty"`
+	// At most this many runs, and at most 1,000; 0: all of them.
+	PageSize uint32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// next_page_token of the response before; everything else as in its request.
+	PageToken     string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2259,10 +2290,26 @@ func (x *ListRunsRequest) GetSession() string {
 	return ""
 }
 
+func (x *ListRunsRequest) GetPageSize() uint32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListRunsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
 type ListRunsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Runs, by start.
-	Runs          []*Run `protobuf:"bytes,1,rep,name=runs,proto3" json:"runs,omitempty"`
+	Runs []*Run `protobuf:"bytes,1,rep,name=runs,proto3" json:"runs,omitempty"`
+	// To request the next page; empty: there is none.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2302,6 +2349,13 @@ func (x *ListRunsResponse) GetRuns() []*Run {
 		return x.Runs
 	}
 	return nil
+}
+
+func (x *ListRunsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
 }
 
 type ListPointsRequest struct {
@@ -2553,10 +2607,14 @@ const file_session_proto_rawDesc = "" +
 	"\x04spec\x18\x01 \x01(\v2\x17.pillion.v1.SessionSpecR\x04spec\"b\n" +
 	"\x15CreateSessionResponse\x12-\n" +
 	"\asession\x18\x01 \x01(\v2\x13.pillion.v1.SessionR\asession\x12\x1a\n" +
-	"\bwarnings\x18\x02 \x03(\tR\bwarnings\"\x15\n" +
-	"\x13ListSessionsRequest\"G\n" +
+	"\bwarnings\x18\x02 \x03(\tR\bwarnings\"Q\n" +
+	"\x13ListSessionsRequest\x12\x1b\n" +
+	"\tpage_size\x18\x01 \x01(\rR\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x02 \x01(\tR\tpageToken\"o\n" +
 	"\x14ListSessionsResponse\x12/\n" +
-	"\bsessions\x18\x01 \x03(\v2\x13.pillion.v1.SessionR\bsessions\"'\n" +
+	"\bsessions\x18\x01 \x03(\v2\x13.pillion.v1.SessionR\bsessions\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"'\n" +
 	"\x11GetSessionRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"h\n" +
 	"\x12GetSessionResponse\x12-\n" +
@@ -2581,13 +2639,17 @@ const file_session_proto_rawDesc = "" +
 	"\asession\x18\x01 \x01(\v2\x13.pillion.v1.SessionR\asession\"*\n" +
 	"\x14DeleteSessionRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"\x17\n" +
-	"\x15DeleteSessionResponse\"\x87\x01\n" +
+	"\x15DeleteSessionResponse\"\xc3\x01\n" +
 	"\x0fListRunsRequest\x12.\n" +
 	"\x04from\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x12*\n" +
 	"\x02to\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02to\x12\x18\n" +
-	"\asession\x18\x03 \x01(\tR\asession\"7\n" +
+	"\asession\x18\x03 \x01(\tR\asession\x12\x1b\n" +
+	"\tpage_size\x18\x04 \x01(\rR\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x05 \x01(\tR\tpageToken\"_\n" +
 	"\x10ListRunsResponse\x12#\n" +
-	"\x04runs\x18\x01 \x03(\v2\x0f.pillion.v1.RunR\x04runs\"\x13\n" +
+	"\x04runs\x18\x01 \x03(\v2\x0f.pillion.v1.RunR\x04runs\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x13\n" +
 	"\x11ListPointsRequest\"\xa1\x01\n" +
 	"\x12ListPointsResponse\x12)\n" +
 	"\x06points\x18\x01 \x03(\v2\x11.pillion.v1.PointR\x06points\x123\n" +

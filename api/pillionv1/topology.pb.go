@@ -27,14 +27,18 @@ type Node struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Unique in the graph.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// agent, router, unknown.
+	// agent, router, unknown, or site: all agents of one.
 	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
 	// Agent's name.
 	Agent string `protobuf:"bytes,3,opt,name=agent,proto3" json:"agent,omitempty"`
 	// Addresses that replied as this node.
 	Addresses []string `protobuf:"bytes,4,rep,name=addresses,proto3" json:"addresses,omitempty"`
 	// Identifier as an IOAM node, such as 0x000101; empty: it is none, or no path has shown it.
-	Ioam          string `protobuf:"bytes,5,opt,name=ioam,proto3" json:"ioam,omitempty"`
+	Ioam string `protobuf:"bytes,5,opt,name=ioam,proto3" json:"ioam,omitempty"`
+	// Site of an agent, or whose agents the node stands for; empty: none.
+	Site string `protobuf:"bytes,6,opt,name=site,proto3" json:"site,omitempty"`
+	// Number of agents that a node of kind site stands for.
+	Agents        uint32 `protobuf:"varint,7,opt,name=agents,proto3" json:"agents,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -102,6 +106,20 @@ func (x *Node) GetIoam() string {
 		return x.Ioam
 	}
 	return ""
+}
+
+func (x *Node) GetSite() string {
+	if x != nil {
+		return x.Site
+	}
+	return ""
+}
+
+func (x *Node) GetAgents() uint32 {
+	if x != nil {
+		return x.Agents
+	}
+	return 0
 }
 
 // Edge of the graph, in the direction of the traced packets.
@@ -720,7 +738,12 @@ func (x *Hop) GetStagesUnknown() bool {
 type GetTopologyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Only paths of this session.
-	Session       string `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
+	Session string `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
+	// One node for all agents of a site, and one path, the last traced, for each route between two sites. Paths within
+	// a site are left out.
+	BySite bool `protobuf:"varint,2,opt,name=by_site,json=bySite,proto3" json:"by_site,omitempty"`
+	// Sites whose agents and paths are shown nevertheless.
+	OpenSites     []string `protobuf:"bytes,3,rep,name=open_sites,json=openSites,proto3" json:"open_sites,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -760,6 +783,20 @@ func (x *GetTopologyRequest) GetSession() string {
 		return x.Session
 	}
 	return ""
+}
+
+func (x *GetTopologyRequest) GetBySite() bool {
+	if x != nil {
+		return x.BySite
+	}
+	return false
+}
+
+func (x *GetTopologyRequest) GetOpenSites() []string {
+	if x != nil {
+		return x.OpenSites
+	}
+	return nil
 }
 
 type GetTopologyResponse struct {
@@ -1655,13 +1692,15 @@ const file_topology_proto_rawDesc = "" +
 	"\n" +
 	"\x0etopology.proto\x12\n" +
 	"pillion.v1\x1a\n" +
-	"flow.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"r\n" +
+	"flow.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x9e\x01\n" +
 	"\x04Node\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05agent\x18\x03 \x01(\tR\x05agent\x12\x1c\n" +
 	"\taddresses\x18\x04 \x03(\tR\taddresses\x12\x12\n" +
-	"\x04ioam\x18\x05 \x01(\tR\x04ioam\"\xf8\x01\n" +
+	"\x04ioam\x18\x05 \x01(\tR\x04ioam\x12\x12\n" +
+	"\x04site\x18\x06 \x01(\tR\x04site\x12\x16\n" +
+	"\x06agents\x18\a \x01(\rR\x06agents\"\xf8\x01\n" +
 	"\x04Edge\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\tR\x04from\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\x12\x15\n" +
@@ -1721,9 +1760,12 @@ const file_topology_proto_rawDesc = "" +
 	" \x01(\tR\x06output\x12;\n" +
 	"\vstages_time\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"stagesTime\x12%\n" +
-	"\x0estages_unknown\x18\f \x01(\bR\rstagesUnknown\".\n" +
+	"\x0estages_unknown\x18\f \x01(\bR\rstagesUnknown\"f\n" +
 	"\x12GetTopologyRequest\x12\x18\n" +
-	"\asession\x18\x01 \x01(\tR\asession\"\x8d\x01\n" +
+	"\asession\x18\x01 \x01(\tR\asession\x12\x17\n" +
+	"\aby_site\x18\x02 \x01(\bR\x06bySite\x12\x1d\n" +
+	"\n" +
+	"open_sites\x18\x03 \x03(\tR\topenSites\"\x8d\x01\n" +
 	"\x13GetTopologyResponse\x12&\n" +
 	"\x05nodes\x18\x01 \x03(\v2\x10.pillion.v1.NodeR\x05nodes\x12&\n" +
 	"\x05edges\x18\x02 \x03(\v2\x10.pillion.v1.EdgeR\x05edges\x12&\n" +

@@ -57,7 +57,7 @@ func init() {
 	gob.Register(time.Time{})
 	gob.Register([]string{})
 	if len(os.Args) == 2 && os.Args[0] == C.CONFINED_NAME {
-		os.Exit(answer(os.Stdin, os.Stdout))
+		os.Exit(answerQuestion(os.Stdin, os.Stdout))
 	}
 }
 
@@ -85,8 +85,8 @@ type answerer struct {
 	scans *scans
 }
 
-// answer is the main function of the process.
-func answer(in io.Reader, out io.Writer) int {
+// answerQuestion is the main function of the process.
+func answerQuestion(in io.Reader, out io.Writer) int {
 	debug.SetMemoryLimit(goBytes)
 	first, err := readFrame(in, 1<<30)
 	if err != nil {

@@ -30,7 +30,7 @@ import (
 	duckdb "github.com/duckdb/duckdb-go-bindings"
 
 	"pillion.dev/archive"
-	"pillion.dev/measure"
+	"pillion.dev/archive/ledger"
 )
 
 // Options of an archive; the zero value is fit for a small server.
@@ -49,6 +49,8 @@ type Options struct {
 	// Queries bounds Query; by default four at once, each with a quarter of Memory, at
 	// least 64 MiB, and half of the processors.
 	Queries archive.Queries
+	// Arrivals are the streams whose arrivals are followed.
+	Arrivals []string
 }
 
 // Archive implements archive.Archive.
@@ -78,23 +80,19 @@ type Archive struct {
 	writer   *connection
 	more     []*connection // that write parts of a large commit
 	revision uint64
-	logged   int // rows of the delivery log
+	logged   int   // rows of the delivery log
+	arrived  int64 // the last time of arrival, ns, if arrivals are followed
 
 	// cache guards what follows; writers hold writing as well.
-	cache      sync.Mutex
-	schemas    map[string]*measure.Schema
-	deliveries map[sender]*delivery
+	cache   sync.Mutex
+	catalog *ledger.Catalog
+	book    *ledger.Book // has a lock of its own
 	// doubt: the last transaction failed, and it is unknown whether it is on disk.
 	doubt     bool
 	retention map[string]archive.Retention
 	unsaved   bool // retention is not on disk yet
-	holdings  map[string]*holding
-	newest    map[string]*newest
-	stale     bool // the delivery log has expired sequences
-	// declared are streams that the server itself declares; used is when one last got a
-	// batch.
-	declared map[string]bool
-	used     map[string]time.Time
+	// used is when a stream last got a batch.
+	used map[string]time.Time
 }
 
 var _ archive.Archive = (*Archive)(nil)
@@ -104,7 +102,7 @@ const fileName = "archive.duckdb"
 
 func init() {
 	archive.Register("duckdb", func(path string, o archive.Options) (archive.Archive, error) {
-		return Open(cmp.Or(path, filepath.Join(o.Folder, fileName)), Options{Memory: o.Memory, Quota: o.Quota, Queries: o.Queries})
+		return Open(cmp.Or(path, filepath.Join(o.Folder, fileName)), Options{Memory: o.Memory, Quota: o.Quota, Queries: o.Queries, Arrivals: o.Arrivals})
 	})
 }
 
@@ -127,8 +125,8 @@ func Open(path string, options Options) (*Archive, error) {
 		options.Now = time.Now
 	}
 	a := &Archive{
-		path: path, options: options, queries: make(chan struct{}, q.AtOnce), holdings: map[string]*holding{}, newest: map[string]*newest{},
-		declared: map[string]bool{}, used: map[string]time.Time{},
+		path: path, options: options, queries: make(chan struct{}, q.AtOnce), book: ledger.NewBook(options.Quota), catalog: ledger.NewCatalog(),
+		used: map[string]time.Time{},
 	}
 	// Of processes that were killed with an earlier server.
 	if err := os.RemoveAll(a.queriesFolder()); err != nil {
@@ -219,16 +217,22 @@ func (a *Archive) prepare(ctx context.Context) (err error) {
 	if err := a.writer.script(internals); err != nil {
 		return err
 	}
+	if len(a.options.Arrivals) > 0 {
+		if err := a.writer.script(arrivals); err != nil {
+			return err
+		}
+	}
 	a.cache.Lock()
 	defer a.cache.Unlock()
-	if a.schemas, err = a.writer.loadSchemas(ctx); err != nil {
+	if a.catalog.Schemas, err = a.writer.loadSchemas(ctx); err != nil {
 		return err
 	}
-	if a.deliveries, a.revision, a.logged, err = a.writer.loadDeliveries(ctx); err != nil {
+	var states map[ledger.Sender]*ledger.Delivery
+	if states, a.revision, a.logged, err = a.writer.loadDeliveries(ctx); err != nil {
 		return err
 	}
-	a.recount()
-	if err := a.loadShapes(ctx); err != nil {
+	a.book.Load(states)
+	if err := errors.Join(a.loadArrivals(ctx), a.loadShapes(ctx)); err != nil {
 		return err
 	}
 	if a.unsaved {

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"pillion.dev/archive/answer"
 )
 
 // backupSuffix ends the name of the folder beside the archive's file, the only one where
@@ -68,10 +70,10 @@ func (a *Archive) copyTo(ctx context.Context, folder, path string) error {
 func (c *connection) copyTables(ctx context.Context) error {
 	var copies []string
 	err := c.query(ctx, "SELECT database_name, schema_name, table_name FROM duckdb_tables() WHERE database_name = current_database() ORDER BY ALL", nil,
-		each(func(r resultRow) {
-			table := quoted(r.text(1)) + "." + quoted(r.text(2))
-			copies = append(copies, "CREATE SCHEMA IF NOT EXISTS backup_copy."+quoted(r.text(1)),
-				"CREATE TABLE backup_copy."+table+" AS FROM "+quoted(r.text(0))+"."+table)
+		answer.Each(func(r answer.Row) {
+			table := quoted(r.Text(1)) + "." + quoted(r.Text(2))
+			copies = append(copies, "CREATE SCHEMA IF NOT EXISTS backup_copy."+quoted(r.Text(1)),
+				"CREATE TABLE backup_copy."+table+" AS FROM "+quoted(r.Text(0))+"."+table)
 		}))
 	for _, sql := range copies {
 		if err == nil {

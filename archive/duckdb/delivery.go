@@ -11,85 +11,10 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"pillion.dev/archive"
-	"pillion.dev/internal/quota"
+	"pillion.dev/archive/answer"
+	"pillion.dev/archive/ledger"
 	"pillion.dev/measure"
 )
-
-// sender identifies one sequence of batches.
-type sender struct {
-	agent, stream string
-	epoch         uint64
-}
-
-// delivery is the state of a sender: all batches below next have arrived or never will,
-// and so have the extras above it.
-type delivery struct {
-	next                   uint64
-	extras                 map[uint64]bool
-	batches, rows, missing int64
-	seen                   time.Time // when the last batch arrived
-}
-
-// extrasMax limits the state of a sender that leaves gaps.
-const extrasMax = 1 << 14
-
-var errGaps = &quota.Error{Quota: "gaps", Limit: extrasMax, Unit: "batches after a gap for each sequence", Later: true,
-	What: "store a batch whose predecessors have not arrived"}
-
-func (d *delivery) clone() *delivery {
-	c := *d
-	c.extras = maps.Clone(d.extras)
-	return &c
-}
-
-func (d *delivery) has(sequence uint64) bool { return sequence < d.next || d.extras[sequence] }
-
-// settle closes the gaps below oldest: batches missing there will not arrive. It iterates
-// over extras, not over numbers, which are not trusted.
-func (d *delivery) settle(oldest uint64) {
-	if oldest > d.next {
-		gap := oldest - d.next
-		for extra := range d.extras {
-			if extra < oldest {
-				delete(d.extras, extra)
-				gap--
-			}
-		}
-		d.missing += int64(gap)
-		d.next = oldest
-	}
-	d.advance()
-}
-
-func (d *delivery) advance() {
-	for d.extras[d.next] {
-		delete(d.extras, d.next)
-		d.next++
-	}
-}
-
-// again notes a batch that had been stored.
-func (a *Archive) again(key sender, d *delivery, now time.Time) {
-	a.cache.Lock()
-	defer a.cache.Unlock()
-	d.seen = now
-	a.heard(key, false, now)
-}
-
-// add records a new batch.
-func (d *delivery) add(sequence, oldest uint64, rows int64) error {
-	if len(d.extras) >= extrasMax && sequence != d.next {
-		return errGaps
-	}
-	if d.extras == nil {
-		d.extras = map[uint64]bool{}
-	}
-	d.extras[sequence] = true
-	d.batches++
-	d.rows += rows
-	d.settle(min(oldest, sequence))
-	return nil
-}
 
 var deliveryTypes = []measure.Type{
 	measure.Uint64, measure.String, measure.String, measure.Uint64, measure.Uint64, measure.Uint64List,
@@ -97,7 +22,7 @@ var deliveryTypes = []measure.Type{
 }
 
 // saveDeliveries appends the states to the log inside the running transaction.
-func (c *connection) saveDeliveries(revision uint64, states map[sender]*delivery) error {
+func (c *connection) saveDeliveries(revision uint64, states map[ledger.Sender]*ledger.Delivery) error {
 	if len(states) == 0 {
 		return nil
 	}
@@ -109,17 +34,17 @@ func (c *connection) saveDeliveries(revision uint64, states map[sender]*delivery
 	defer b.Release()
 	for key, d := range states {
 		b.Field(0).(*array.Uint64Builder).Append(revision)
-		b.Field(1).(*array.StringBuilder).Append(key.agent)
-		b.Field(2).(*array.StringBuilder).Append(key.stream)
-		b.Field(3).(*array.Uint64Builder).Append(key.epoch)
-		b.Field(4).(*array.Uint64Builder).Append(d.next)
+		b.Field(1).(*array.StringBuilder).Append(key.Agent)
+		b.Field(2).(*array.StringBuilder).Append(key.Stream)
+		b.Field(3).(*array.Uint64Builder).Append(key.Epoch)
+		b.Field(4).(*array.Uint64Builder).Append(d.Next)
 		list := b.Field(5).(*array.ListBuilder)
 		list.Append(true)
-		list.ValueBuilder().(*array.Uint64Builder).AppendValues(slices.Collect(maps.Keys(d.extras)), nil)
-		b.Field(6).(*array.Int64Builder).Append(d.batches)
-		b.Field(7).(*array.Int64Builder).Append(d.rows)
-		b.Field(8).(*array.Int64Builder).Append(d.missing)
-		b.Field(9).(*array.Int64Builder).Append(d.seen.UnixNano())
+		list.ValueBuilder().(*array.Uint64Builder).AppendValues(slices.Collect(maps.Keys(d.Extras)), nil)
+		b.Field(6).(*array.Int64Builder).Append(d.Batches)
+		b.Field(7).(*array.Int64Builder).Append(d.Rows)
+		b.Field(8).(*array.Int64Builder).Append(d.Missing)
+		b.Field(9).(*array.Int64Builder).Append(d.Seen.UnixNano())
 	}
 	record := b.NewRecordBatch()
 	defer record.Release()
@@ -128,25 +53,25 @@ func (c *connection) saveDeliveries(revision uint64, states map[sender]*delivery
 
 // loadDeliveries reads the log: the latest state of each sender, the latest
 // revision, and how long the log is.
-func (c *connection) loadDeliveries(ctx context.Context) (states map[sender]*delivery, revision uint64, logged int, err error) {
-	states, latest := map[sender]*delivery{}, map[sender]uint64{}
-	err = c.query(ctx, "SELECT * FROM pillion.delivery", nil, each(func(r resultRow) {
+func (c *connection) loadDeliveries(ctx context.Context) (states map[ledger.Sender]*ledger.Delivery, revision uint64, logged int, err error) {
+	states, latest := map[ledger.Sender]*ledger.Delivery{}, map[ledger.Sender]uint64{}
+	err = c.query(ctx, "SELECT * FROM pillion.delivery", nil, answer.Each(func(r answer.Row) {
 		logged++
-		key := sender{r.text(1), r.text(2), r.uint(3)}
-		at := r.uint(0)
+		key := ledger.Sender{Agent: r.Text(1), Stream: r.Text(2), Epoch: r.Uint(3)}
+		at := r.Uint(0)
 		revision = max(revision, at)
 		if states[key] != nil && latest[key] > at {
 			return
 		}
-		d := &delivery{next: r.uint(4), extras: map[uint64]bool{}, batches: r.int(6), rows: r.int(7), missing: r.int(8)}
-		d.seen = time.Now() // saved by an earlier version
-		if !r.isNull(9) {
-			d.seen = time.Unix(0, r.int(9))
+		d := &ledger.Delivery{Next: r.Uint(4), Extras: map[uint64]bool{}, Batches: r.Int(6), Rows: r.Int(7), Missing: r.Int(8)}
+		d.Seen = time.Now() // saved by an earlier version
+		if !r.IsNull(9) {
+			d.Seen = time.Unix(0, r.Int(9))
 		}
 		extras := r.Column(5).(*array.List)
-		start, end := extras.ValueOffsets(r.at)
+		start, end := extras.ValueOffsets(r.At)
 		for k := start; k < end; k++ {
-			d.extras[extras.ListValues().(*array.Uint64).Value(int(k))] = true
+			d.Extras[extras.ListValues().(*array.Uint64).Value(int(k))] = true
 		}
 		states[key], latest[key] = d, at
 	}))
@@ -160,17 +85,5 @@ func (a *Archive) Delivered(ctx context.Context, agent string) (map[string]archi
 		return nil, err
 	}
 	defer done()
-	a.cache.Lock()
-	defer a.cache.Unlock()
-	out := map[string]archive.Delivered{}
-	for key, d := range a.deliveries {
-		if key.agent == agent {
-			sum := out[key.stream]
-			sum.Batches += d.batches
-			sum.Rows += d.rows
-			sum.Missing += d.missing
-			out[key.stream] = sum
-		}
-	}
-	return out, nil
+	return a.book.Delivered(agent), nil
 }

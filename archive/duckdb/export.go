@@ -13,6 +13,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 
 	"pillion.dev/archive"
+	"pillion.dev/archive/answer"
 	"pillion.dev/measure"
 )
 
@@ -62,7 +63,7 @@ func (a *Archive) rowsOf(ctx context.Context, s *measure.Schema, columns []strin
 	}
 	names, fields := make([]string, len(columns)), make([]arrow.Field, len(columns))
 	for i, column := range columns {
-		t, err := columnType(s, column)
+		t, err := answer.ColumnType(s, column)
 		if err != nil {
 			return err
 		}

@@ -140,23 +140,15 @@ func (f *filler) copyFlat(vector duckdb.Vector, t measure.Type, column arrow.Arr
 			out[at+k] = values.Value(from + k)
 		}
 	case measure.String:
-		f.copyStrings(data, at, textOf(column), column.(*array.String).ValueOffsets()[from:from+n+1])
+		f.copyStrings(data, at, measure.TextOf(column), column.(*array.String).ValueOffsets()[from:from+n+1])
 	case measure.Binary:
-		f.copyStrings(data, at, textOf(column), column.(*array.Binary).ValueOffsets()[from:from+n+1])
+		f.copyStrings(data, at, measure.TextOf(column), column.(*array.Binary).ValueOffsets()[from:from+n+1])
 	default:
-		width := typeWidth(t)
+		width := t.Width()
 		out := unsafe.Slice((*byte)(data), (at+n)*width)
 		start := (column.Data().Offset() + from) * width
 		copy(out[at*width:], column.Data().Buffers()[1].Bytes()[start:start+n*width])
 	}
-}
-
-// textOf is the buffer that the offsets of strings count in; nil when all are empty.
-func textOf(column arrow.Array) []byte {
-	if text := column.Data().Buffers()[2]; text != nil {
-		return text.Bytes()
-	}
-	return nil
 }
 
 func (f *filler) copyStrings(data unsafe.Pointer, at int, text []byte, offsets []int32) {

@@ -110,7 +110,7 @@ func fillWays(types []measure.Type, p part) map[string]func(*connection) error {
 func flowsPart(t testing.TB, a *Archive, rows int) (types []measure.Type, p part) {
 	t.Helper()
 	store(t, a, longBatch(t, 0, 0, 1))
-	made, table := longBatch(t, 0, 0, rows), a.schemas[measure.Flows.Name]
+	made, table := longBatch(t, 0, 0, rows), a.catalog.Schemas[measure.Flows.Name]
 	p = part{rows: rows, columns: []arrow.Array{repeated("appended", rows)}}
 	for _, f := range table.Fields {
 		if f == archive.ArrivalField {

@@ -1,6 +1,8 @@
 package duckdb
 
 import (
+	"pillion.dev/archive/ledger"
+
 	"cmp"
 	"context"
 	"errors"
@@ -20,48 +22,32 @@ const (
 // divide splits a commit into parts that can be written in parallel: all batches of a
 // sender are in the same part.
 func (c *commit) divide(most int) []*commit {
-	rows, total := map[sender]int64{}, int64(0)
-	for _, i := range c.fresh() {
-		n := c.batches[i].Record.NumRows()
-		rows[c.sender(i)] += n
+	rows, total := map[ledger.Sender]int64{}, int64(0)
+	for _, i := range c.Fresh() {
+		n := c.Batches[i].Record.NumRows()
+		rows[ledger.SenderOf(&c.Batches[i])] += n
 		total += n
 	}
 	n := min(int64(most), total/partRows, int64(len(rows)))
 	if n < 2 {
 		return []*commit{c}
 	}
-	parts, filled, place := make([]*commit, n), make([]int64, n), map[sender]int{}
-	for _, key := range slices.SortedFunc(maps.Keys(rows), func(a, b sender) int { return cmp.Compare(rows[b], rows[a]) }) {
+	parts, filled, place := make([]*commit, n), make([]int64, n), map[ledger.Sender]int{}
+	for _, key := range slices.SortedFunc(maps.Keys(rows), func(a, b ledger.Sender) int { return cmp.Compare(rows[b], rows[a]) }) {
 		emptiest := slices.Index(filled, slices.Min(filled))
 		place[key] = emptiest
 		filled[emptiest] += rows[key]
 	}
 	for k := range parts {
-		parts[k] = &commit{at: c.at, batches: c.batches, stored: make([]bool, len(c.stored)), states: map[sender]*delivery{}, streams: map[string][]int{}}
+		parts[k] = &commit{ledger.Commit{At: c.At, Batches: c.Batches, Stored: make([]bool, len(c.Stored)), States: map[ledger.Sender]*ledger.Delivery{}, Streams: map[string][]int{}}}
 	}
-	for _, i := range c.fresh() {
-		key := c.sender(i)
+	for _, i := range c.Fresh() {
+		key := ledger.SenderOf(&c.Batches[i])
 		p := parts[place[key]]
-		p.stored[i], p.states[key] = true, c.states[key]
-		p.streams[key.stream] = append(p.streams[key.stream], i)
+		p.Stored[i], p.States[key] = true, c.States[key]
+		p.Streams[key.Stream] = append(p.Streams[key.Stream], i)
 	}
 	return parts
-}
-
-// fresh returns the batches to be written.
-func (c *commit) fresh() []int {
-	var all []int
-	for i, stored := range c.stored {
-		if stored {
-			all = append(all, i)
-		}
-	}
-	return all
-}
-
-func (c *commit) sender(i int) sender {
-	b := &c.batches[i]
-	return sender{b.Agent, b.Stream, b.Epoch}
 }
 
 // writeAtOnce writes the parts of a large commit in parallel, and returns those that are

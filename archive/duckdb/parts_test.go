@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"pillion.dev/archive"
+	"pillion.dev/archive/ledger"
 	"pillion.dev/measure"
 )
 
@@ -26,20 +27,20 @@ func TestDivide(t *testing.T) {
 	if len(parts) != 2 {
 		t.Fatalf("%d parts", len(parts))
 	}
-	places, home := map[int]bool{}, map[sender]int{}
+	places, home := map[int]bool{}, map[ledger.Sender]int{}
 	for p, part := range parts {
-		for _, i := range part.fresh() {
-			if before, known := home[c.sender(i)]; places[i] || known && before != p {
+		for _, i := range part.Fresh() {
+			if before, known := home[ledger.SenderOf(&c.Batches[i])]; places[i] || known && before != p {
 				t.Errorf("batch %d or its sender is in two parts", i)
 			}
-			places[i], home[c.sender(i)] = true, p
+			places[i], home[ledger.SenderOf(&c.Batches[i])] = true, p
 		}
-		if len(part.states) == 0 {
+		if len(part.States) == 0 {
 			t.Errorf("part %d is empty", p)
 		}
 	}
-	if len(places) != len(c.batches) {
-		t.Errorf("%d of %d batches are in parts", len(places), len(c.batches))
+	if len(places) != len(c.Batches) {
+		t.Errorf("%d of %d batches are in parts", len(places), len(c.Batches))
 	}
 	if n := len(a.plan(large(t)[:3]).divide(2)); n != 1 {
 		t.Errorf("few rows are divided into %d parts", n)

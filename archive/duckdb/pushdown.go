@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"pillion.dev/archive/answer"
 	"pillion.dev/measure"
 )
 
@@ -84,7 +85,7 @@ type scanPlan struct {
 // rows are needed.
 func (c *connection) planOf(ctx context.Context, sql string, streams []remoteStream) []scanPlan {
 	var text string
-	err := c.query(ctx, "SELECT json_serialize_plan(?::VARCHAR, optimize := true)::VARCHAR", []any{withoutExplain(sql)}, each(func(r resultRow) { text = r.text(0) }))
+	err := c.query(ctx, "SELECT json_serialize_plan(?::VARCHAR, optimize := true)::VARCHAR", []any{withoutExplain(sql)}, answer.Each(func(r answer.Row) { text = r.Text(0) }))
 	var all struct {
 		Error bool       `json:"error"`
 		Plans []planNode `json:"plans"`

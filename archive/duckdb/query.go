@@ -13,6 +13,7 @@ import (
 	duckdb "github.com/duckdb/duckdb-go-bindings"
 
 	"pillion.dev/archive"
+	"pillion.dev/archive/answer"
 	"pillion.dev/measure"
 )
 
@@ -174,21 +175,10 @@ func limited(most int64, rows func(arrow.RecordBatch) error) func(arrow.RecordBa
 func (a *Archive) known(stream string) (*measure.Schema, error) {
 	a.cache.Lock()
 	defer a.cache.Unlock()
-	if s := a.schemas[stream]; s != nil {
+	if s := a.catalog.Schemas[stream]; s != nil {
 		return s, nil
 	}
 	return nil, fmt.Errorf("%w: %q", archive.ErrUnknown, stream)
-}
-
-// columnType is the type of a column of a stream's table.
-func columnType(s *measure.Schema, column string) (measure.Type, error) {
-	if column == archive.AgentColumn {
-		return measure.String, nil
-	}
-	if i := s.Index(column); i >= 0 {
-		return s.Fields[i].Type, nil
-	}
-	return 0, fmt.Errorf("%w: stream %q has no column %q", archive.ErrQuery, s.Name, column)
 }
 
 // condition is the WHERE of a range of time and of equalities. A zero end is open.
@@ -206,7 +196,7 @@ func condition(s *measure.Schema, where map[string]string, from, to time.Time) (
 	}
 	slices.Sort(columns)
 	for _, column := range columns {
-		t, err := columnType(s, column)
+		t, err := answer.ColumnType(s, column)
 		if err != nil {
 			return "", nil, err
 		}
@@ -222,7 +212,7 @@ func (a *Archive) Highest(ctx context.Context, stream, column string, where map[
 	if err != nil {
 		return 0, err
 	}
-	if _, err := columnType(s, column); err != nil {
+	if _, err := answer.ColumnType(s, column); err != nil {
 		return 0, err
 	}
 	terms, arguments, err := condition(s, where, time.Time{}, time.Time{})
@@ -241,7 +231,7 @@ func (a *Archive) Highest(ctx context.Context, stream, column string, where map[
 func (a *Archive) Streams(ctx context.Context) ([]archive.Stream, error) {
 	a.cache.Lock()
 	var names []string
-	for name := range a.schemas {
+	for name := range a.catalog.Schemas {
 		names = append(names, name)
 	}
 	a.cache.Unlock()

@@ -17,7 +17,7 @@ import (
 func TestAgentsCannotChangeStandardStreams(t *testing.T) {
 	a := open(t, filepath.Join(t.TempDir(), "a"), Options{})
 	store(t, a, batch(t, archive.OwnAgent, &measure.Clock, 0, 0, 1))
-	before := fmt.Sprint(a.schemas["clock"])
+	before := fmt.Sprint(a.catalog.Schemas["clock"])
 	for name, row := range map[string]struct {
 		field measure.Field
 		want  error
@@ -36,7 +36,7 @@ func TestAgentsCannotChangeStandardStreams(t *testing.T) {
 			}
 		})
 	}
-	if after := fmt.Sprint(a.schemas["clock"]); after != before {
+	if after := fmt.Sprint(a.catalog.Schemas["clock"]); after != before {
 		t.Errorf("the stream became %s", after)
 	}
 	if stored, rejected := store(t, a, batch(t, "good", &measure.Clock, 0, 0, 5)); !stored[0] || len(rejected) != 0 {
@@ -97,8 +97,8 @@ func TestAgentCannotFillTables(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if a.schemas["c"] != nil || a.schemas["a"] == nil {
-		t.Errorf("streams: %v", a.schemas)
+	if a.catalog.Schemas["c"] != nil || a.catalog.Schemas["a"] == nil {
+		t.Errorf("streams: %v", a.catalog.Schemas)
 	}
 	if got := try("evil", "e", 2); got != "" {
 		t.Errorf("after one expired: refused for %q", got)
@@ -147,7 +147,7 @@ func TestCrashLoopDoesNotFillDeliveryState(t *testing.T) {
 		t.Error("sequences expire although none was begun after them")
 	}
 	// A loop of an hour and a half, a start each minute.
-	a.options.Quota.Sequences = 110
+	a.book.Quota.Sequences = 110
 	refused := 0
 	for n := range uint64(200) {
 		now = now.Add(time.Minute)
@@ -155,7 +155,7 @@ func TestCrashLoopDoesNotFillDeliveryState(t *testing.T) {
 			refused++
 		}
 	}
-	if n := a.holdings["loop"].sequences; n > 110 || refused > 60 {
+	if n, _ := a.book.Holding("loop"); n > 110 || refused > 60 {
 		t.Errorf("%d sequences are kept, %d were refused", n, refused)
 	}
 	if err := send("loop", 2199, 0); err == nil || err.Error() != "duplicate" {
@@ -174,7 +174,7 @@ func TestCrashLoopDoesNotFillDeliveryState(t *testing.T) {
 	}
 	a = open(t, path, options)
 	check()
-	if n := a.holdings["loop"].sequences; n > 110 {
+	if n, _ := a.book.Holding("loop"); n > 110 {
 		t.Errorf("%d sequences after a restart", n)
 	}
 }
@@ -191,8 +191,9 @@ func TestGapsAreBounded(t *testing.T) {
 			refused = rejected[0]
 		}
 	}
-	if q := quota.Of(refused); q == nil || q.Quota != "gaps" || !q.Later || a.holdings["evil"].gaps > 51 {
-		t.Errorf("%v, %+v", refused, a.holdings["evil"])
+	_, gaps := a.book.Holding("evil")
+	if q := quota.Of(refused); q == nil || q.Quota != "gaps" || !q.Later || gaps > 51 {
+		t.Errorf("%v, %d gaps", refused, gaps)
 	}
 	if stored, rejected := store(t, a, batch(t, "honest", &measure.Clock, 5, 0, 1)); !stored[0] {
 		t.Errorf("honest batch: %v", rejected)

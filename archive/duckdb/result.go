@@ -27,13 +27,11 @@ import "C"
 
 import (
 	"fmt"
-	"strings"
 	"unsafe"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/cdata"
-	"github.com/apache/arrow-go/v18/arrow/decimal128"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	duckdb "github.com/duckdb/duckdb-go-bindings"
 )
@@ -101,41 +99,6 @@ func (s *schema) handNone(rows func(arrow.RecordBatch) error) error {
 	record := builder.NewRecordBatch()
 	defer record.Release()
 	return rows(record)
-}
-
-// resultRow is one row of a result. Its values, by column, have the type that the statement
-// gives them; nulls are undefined.
-type resultRow struct {
-	arrow.RecordBatch
-	at int
-}
-
-// each reads a result row by row.
-func each(read func(resultRow)) func(arrow.RecordBatch) error {
-	return func(r arrow.RecordBatch) error {
-		for i := range int(r.NumRows()) {
-			read(resultRow{r, i})
-		}
-		return nil
-	}
-}
-
-func (r resultRow) int(column int) int64     { return r.Column(column).(*array.Int64).Value(r.at) }
-func (r resultRow) uint(column int) uint64   { return r.Column(column).(*array.Uint64).Value(r.at) }
-func (r resultRow) float(column int) float64 { return r.Column(column).(*array.Float64).Value(r.at) }
-func (r resultRow) isNull(column int) bool   { return r.Column(column).IsNull(r.at) }
-
-// text is a copy: the record's memory belongs to DuckDB and is released with it.
-func (r resultRow) text(column int) string {
-	return strings.Clone(r.Column(column).(*array.String).Value(r.at))
-}
-
-// total is 0 for null.
-func (r resultRow) total(column int) (sum decimal128.Num) {
-	if c := r.Column(column).(*array.Decimal128); c.IsValid(r.at) {
-		sum = c.Value(r.at)
-	}
-	return sum
 }
 
 func errorOf(raw unsafe.Pointer) error {

@@ -4,12 +4,13 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"time"
 
 	"pillion.dev/archive"
+	"pillion.dev/archive/answer"
+	"pillion.dev/archive/ledger"
 )
 
 // blockBytes is the unit in which DuckDB writes.
@@ -25,8 +26,8 @@ func (a *Archive) SetRetention(stream string, retention archive.Retention) {
 
 func (c *connection) loadRetention(ctx context.Context) (map[string]archive.Retention, error) {
 	out := map[string]archive.Retention{}
-	err := c.query(ctx, "SELECT stream, age_ns, rows, bytes FROM pillion.retention", nil, each(func(r resultRow) {
-		out[r.text(0)] = archive.Retention{Age: time.Duration(r.int(1)), Rows: r.int(2), Bytes: r.int(3)}
+	err := c.query(ctx, "SELECT stream, age_ns, rows, bytes FROM pillion.retention", nil, answer.Each(func(r answer.Row) {
+		out[r.Text(0)] = archive.Retention{Age: time.Duration(r.Int(1)), Rows: r.Int(2), Bytes: r.Int(3)}
 	}))
 	return out, err
 }
@@ -76,10 +77,10 @@ func (a *Archive) Retain(ctx context.Context, now time.Time) (map[string]int64, 
 	if err := a.saveRetention(ctx); err != nil {
 		return nil, err
 	}
-	a.expireSilent(now)
+	a.book.ExpireSilent(now)
 	removed := map[string]int64{}
 	dropped := false
-	for _, stream := range slices.Sorted(maps.Keys(a.schemas)) {
+	for _, stream := range slices.Sorted(maps.Keys(a.catalog.Schemas)) {
 		n, left, err := a.retain(ctx, stream, a.retention[stream], now)
 		if err == nil && left == 0 {
 			var empty bool
@@ -108,7 +109,7 @@ func (a *Archive) retain(ctx context.Context, stream string, r archive.Retention
 		arrival := "time < ?"
 		cutoff := now.Add(-r.Age)
 		arguments := []any{cutoff}
-		if s := a.schemas[stream]; slices.Contains(s.Fields, archive.ArrivalField) {
+		if s := a.catalog.Schemas[stream]; slices.Contains(s.Fields, archive.ArrivalField) {
 			column := quoted(archive.ArrivalColumn)
 			arrival, arguments = fmt.Sprintf("%s < ? OR %s IS NULL AND time < ?", column, column), []any{cutoff, cutoff}
 		}
@@ -167,15 +168,15 @@ func (a *Archive) evict(ctx context.Context, stream string, keep int64) (int64, 
 	width := (high-low)/max(evictSteps/max(agents, 1), 64) + 1
 	steps, totals := map[string][]stepRows{}, map[string]int64{}
 	err = a.writer.query(ctx, "SELECT "+quoted(archive.AgentColumn)+", (rowid - ?) // ? AS step, count(*) FROM "+table+" GROUP BY ALL ORDER BY step",
-		[]any{low, width}, each(func(r resultRow) {
-			agent := strings.Clone(r.text(0))
-			steps[agent] = append(steps[agent], stepRows{r.int(1), r.int(2)})
-			totals[agent] += r.int(2)
+		[]any{low, width}, answer.Each(func(r answer.Row) {
+			agent := strings.Clone(r.Text(0))
+			steps[agent] = append(steps[agent], stepRows{r.Int(1), r.Int(2)})
+			totals[agent] += r.Int(2)
 		}))
 	if err != nil {
 		return 0, err
 	}
-	share := fairShare(slices.Collect(maps.Values(totals)), keep)
+	share := ledger.FairShare(slices.Collect(maps.Values(totals)), keep)
 	var cuts []string
 	var arguments []any
 	for agent, total := range totals {
@@ -199,26 +200,12 @@ func (a *Archive) evict(ctx context.Context, stream string, keep int64) (int64, 
 // stepRows are the rows of an agent in one step.
 type stepRows struct{ step, rows int64 }
 
-// fairShare is the largest number of rows such that at most keep are left if nobody has
-// more.
-func fairShare(totals []int64, keep int64) int64 {
-	slices.Sort(totals)
-	for i, total := range totals {
-		share := keep / int64(len(totals)-i)
-		if total > share {
-			return share
-		}
-		keep -= total
-	}
-	return math.MaxInt64
-}
-
 // number returns the single number that is a statement's result.
 func (c *connection) number(ctx context.Context, sql string, arguments ...any) (int64, error) {
 	var out int64
-	err := c.query(ctx, sql, arguments, each(func(r resultRow) {
-		if !r.isNull(0) {
-			out = r.int(0)
+	err := c.query(ctx, sql, arguments, answer.Each(func(r answer.Row) {
+		if !r.IsNull(0) {
+			out = r.Int(0)
 		}
 	}))
 	return out, err

@@ -1,6 +1,8 @@
 package duckdb
 
 import (
+	"pillion.dev/archive/ledger"
+
 	"context"
 	"errors"
 	"fmt"
@@ -95,18 +97,20 @@ func (a *Archive) recall(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read delivery state: %w", err)
 	}
-	a.cache.Lock()
-	defer a.cache.Unlock()
-	a.deliveries, a.revision, a.logged, a.doubt = states, revision, logged, false
-	a.recount()
+	a.book.Load(states)
+	a.revision, a.logged, a.doubt = revision, logged, false
+	if err := a.loadArrivals(ctx); err != nil {
+		a.doubt = true
+		return fmt.Errorf("read arrivals: %w", err)
+	}
 	return nil
 }
 
 // holds reports whether all new batches of a commit are on disk.
 func (a *Archive) holds(c *commit) bool {
-	for i, fresh := range c.stored {
-		b := &c.batches[i]
-		if state := a.deliveries[sender{b.Agent, b.Stream, b.Epoch}]; fresh && (state == nil || !state.has(b.Sequence)) {
+	for i, fresh := range c.Stored {
+		b := &c.Batches[i]
+		if state := a.book.Get(ledger.SenderOf(b)); fresh && (state == nil || !state.Has(b.Sequence)) {
 			return false
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"pillion.dev/archive/answer"
 )
 
 // What DuckDB itself cannot prevent: read-only transactions, a locked configuration and
@@ -41,7 +43,7 @@ var explaining = regexp.MustCompile(`(?i)^EXPLAIN(\s+ANALYZE)?\s`)
 func (c *connection) inspectQuestion(ctx context.Context, sql string) error {
 	inner := withoutExplain(sql)
 	var text string
-	err := c.query(ctx, "SELECT json_serialize_sql(?::VARCHAR)::VARCHAR", []any{inner}, each(func(r resultRow) { text = r.text(0) }))
+	err := c.query(ctx, "SELECT json_serialize_sql(?::VARCHAR)::VARCHAR", []any{inner}, answer.Each(func(r answer.Row) { text = r.Text(0) }))
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"pillion.dev/archive"
+	"pillion.dev/archive/ledger"
 	"pillion.dev/measure"
 )
 
@@ -91,8 +92,8 @@ func TestAgentsCannotDefineStandardStreams(t *testing.T) {
 func TestStreamsAreBounded(t *testing.T) {
 	a := open(t, filepath.Join(t.TempDir(), "a"), Options{})
 	a.cache.Lock()
-	for i := range streamsMost {
-		a.schemas[fmt.Sprint("full", i)] = everything
+	for i := range ledger.StreamsMost {
+		a.catalog.Schemas[fmt.Sprint("full", i)] = everything
 	}
 	a.cache.Unlock()
 	if _, rejected := store(t, a, batch(t, "a", everything, 0, 0, 1)); !errors.Is(rejected[0], archive.ErrSchema) {

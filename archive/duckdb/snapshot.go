@@ -15,6 +15,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"pillion.dev/archive"
+	"pillion.dev/archive/answer"
 )
 
 // snapshot are connections whose transactions see the same state of the database, one
@@ -224,7 +225,7 @@ func (w *answering) send(ctx context.Context, s *serving, id uint32, count bool,
 	var to *recordWriter
 	return c.query(ctx, sql, arguments, func(r arrow.RecordBatch) error {
 		if count {
-			content := binary.LittleEndian.AppendUint64(nil, resultRow{r, 0}.uint(0))
+			content := binary.LittleEndian.AppendUint64(nil, answer.RowOf(r, 0).Uint(0))
 			return w.to.send(frameCount, id, content)
 		}
 		if r.NumRows() == 0 {
@@ -250,14 +251,14 @@ func (w *answering) send(ctx context.Context, s *serving, id uint32, count bool,
 func (a *Archive) remoteStreams(ctx context.Context, c *connection) ([]remoteStream, error) {
 	rows := map[string]int64{}
 	err := c.query(ctx, "SELECT table_name, estimated_size FROM duckdb_tables() WHERE schema_name = 'main' AND NOT internal", nil,
-		each(func(r resultRow) { rows[r.text(0)] = r.int(1) }))
+		answer.Each(func(r answer.Row) { rows[r.Text(0)] = r.Int(1) }))
 	if err != nil {
 		return nil, err
 	}
 	a.cache.Lock()
 	defer a.cache.Unlock()
 	var all []remoteStream
-	for name, s := range a.schemas {
+	for name, s := range a.catalog.Schemas {
 		all = append(all, remoteStream{name, columnsOf(s), rows[name]})
 	}
 	slices.SortFunc(all, func(x, y remoteStream) int { return strings.Compare(x.Name, y.Name) })

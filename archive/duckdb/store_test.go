@@ -20,6 +20,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pillion.dev/archive"
+	"pillion.dev/archive/answer"
+	"pillion.dev/archive/ledger"
 	"pillion.dev/measure"
 )
 
@@ -165,10 +167,10 @@ func TestDoubt(t *testing.T) {
 	a := open(t, filepath.Join(t.TempDir(), "a"), Options{})
 	one := []archive.Batch{batch(t, "x", &measure.Clock, 0, 0, 10)}
 	store(t, a, one[0])
-	forget := func() { a.deliveries = map[sender]*delivery{} }
+	forget := func() { a.book.Load(map[ledger.Sender]*ledger.Delivery{}) }
 	forget()
 	c := a.plan(one)
-	if !c.stored[0] || a.holds(c) {
+	if !c.Stored[0] || a.holds(c) {
 		t.Fatalf("plan %+v without the state in memory", c)
 	}
 	if err := a.recall(t.Context()); err != nil || !a.holds(c) {
@@ -244,7 +246,7 @@ func TestShapes(t *testing.T) {
 		}
 		got := ""
 		if err := a.Query(t.Context(), "SELECT typeof(v) FROM s LIMIT 1", nil, archive.Limits{}, func(r arrow.RecordBatch) error {
-			got = resultRow{r, 0}.text(0)
+			got = answer.RowOf(r, 0).Text(0)
 			return nil
 		}); err != nil || got != r.column {
 			t.Errorf("%s: column is %s, %v", r.name, got, err)

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/array"
 
+	"pillion.dev/archive/answer"
 	"pillion.dev/measure/flows"
 	"pillion.dev/measure/histogram"
 )
@@ -24,7 +24,7 @@ func measured(of string) string {
 const clockError = `CASE WHEN clock_error_ns >= 0 AND source_clock_error_ns >= 0 THEN
 	least(clock_error_ns::HUGEINT + source_clock_error_ns, 9223372036854775807)::BIGINT END`
 
-// sums are the SQL of what rows add up to, without histograms, as resultRow.sum reads it.
+// sums are the SQL of what rows add up to, without histograms, as answer.Row reads it.
 var sums = func() string {
 	var list []string
 	for _, column := range flows.CountNames {
@@ -40,26 +40,6 @@ var sums = func() string {
 		measured("delay"), clockError), "count(*)::BIGINT")
 	return strings.Join(list, ", ")
 }()
-
-// sum reads the columns of sums, the first of which is at: the sum, and how many rows it
-// is of.
-func (r resultRow) sum(at int) (sum flows.Sum, rows int64) {
-	for _, to := range sum.Counts.List() {
-		*to = r.uint(at)
-		at++
-	}
-	for _, d := range []*flows.Distribution{&sum.Delay, &sum.IPDV} {
-		d.Count, d.Total = r.uint(at), r.total(at+3)
-		if !r.isNull(at + 1) {
-			d.Min, d.Max = r.int(at+1), r.int(at+2)
-		}
-		at += 4
-	}
-	if !r.isNull(at) {
-		sum.ClockError = flows.Bound{Ns: r.int(at), Known: true}
-	}
-	return sum, r.int(at + 1)
-}
 
 // histograms are the SQL of a distribution's histograms by key: bounds, counts and
 // offsets, ordered by key. from is the FROM and WHERE of the rows. With every above 1, one in
@@ -80,21 +60,6 @@ func histograms(of, key, from string, every int64) string {
 		WHERE bound IS NOT NULL AND n > 0 GROUP BY key, bound ORDER BY key, bound`, key, of, offsets, from, where)
 }
 
-func readHistograms(r arrow.RecordBatch, histogram func(key int64, row int) *histogram.Histogram) {
-	keys, bounds := r.Column(0).(*array.Int64), r.Column(1).(*array.Int64)
-	counts, offsets := r.Column(2).(*array.Uint64), r.Column(3).(*array.Uint64)
-	for i := range int(r.NumRows()) {
-		to := histogram(keys.Value(i), i)
-		switch {
-		case to == nil:
-		case offsets.IsValid(i):
-			to.AddSum(bounds.Value(i), counts.Value(i), offsets.Value(i))
-		default:
-			to.AddBucket(bounds.Value(i), counts.Value(i))
-		}
-	}
-}
-
 // askHistograms reads the histograms of both distributions of the sums that keys lead to;
 // nil: to none.
 func (c *connection) askHistograms(ctx context.Context, key, from string, arguments []any, every int64, sum func(key int64) *flows.Sum) error {
@@ -103,8 +68,8 @@ func (c *connection) askHistograms(ctx context.Context, key, from string, argume
 	}
 	for i, of := range distributions {
 		err := c.query(ctx, histograms(of, key, from, every), arguments, func(r arrow.RecordBatch) error {
-			readHistograms(r, func(key int64, _ int) *histogram.Histogram {
-				if to := sum(key); to != nil {
+			answer.Buckets(r, 1, func(row int) *histogram.Histogram {
+				if to := sum(answer.RowOf(r, row).Int(0)); to != nil {
 					return &[...]*flows.Distribution{&to.Delay, &to.IPDV}[i].Histogram
 				}
 				return nil

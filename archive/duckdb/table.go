@@ -10,6 +10,7 @@ import (
 	duckdb "github.com/duckdb/duckdb-go-bindings"
 
 	"pillion.dev/archive"
+	"pillion.dev/archive/answer"
 	"pillion.dev/measure"
 )
 
@@ -39,33 +40,6 @@ func logicalType(t measure.Type) duckdb.LogicalType {
 	child := duckdb.CreateLogicalType(element)
 	defer duckdb.DestroyLogicalType(&child)
 	return duckdb.CreateListType(child)
-}
-
-func typeWidth(t measure.Type) int {
-	if t == measure.Int32 || t == measure.Uint32 {
-		return 4
-	}
-	return 8
-}
-
-// merge returns a schema that can hold the rows of both; new fields are appended.
-func merge(have, got *measure.Schema) (*measure.Schema, error) {
-	out, _, err := measure.Widen(have, got)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", archive.ErrSchema, err)
-	}
-	return out, check(out)
-}
-
-// check validates a schema for the archive.
-func check(s *measure.Schema) error {
-	if err := s.Validate(); err != nil {
-		return fmt.Errorf("%w: %w", archive.ErrSchema, err)
-	}
-	if s.Index(archive.AgentColumn) >= 0 {
-		return fmt.Errorf("%w: column %q of %q: the name is reserved", archive.ErrSchema, archive.AgentColumn, s.Name)
-	}
-	return nil
 }
 
 // quoted quotes a name for SQL.
@@ -166,7 +140,7 @@ func (c *connection) loadSchemas(ctx context.Context) (map[string]*measure.Schem
 	err := c.query(ctx, "SELECT schema FROM pillion.streams", nil, func(r arrow.RecordBatch) error {
 		for i := range int(r.NumRows()) {
 			s := &measure.Schema{}
-			if err := json.Unmarshal([]byte(resultRow{r, i}.text(0)), s); err != nil {
+			if err := json.Unmarshal([]byte(answer.RowOf(r, i).Text(0)), s); err != nil {
 				return fmt.Errorf("read catalog: %w", err)
 			}
 			schemas[s.Name] = s

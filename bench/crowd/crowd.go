@@ -32,7 +32,15 @@ const joinAtATime = 8
 
 // join creates the hosts, and lets each enrol and report.
 func (c *crowd) join(ctx context.Context, joining fleet.Joining) error {
-	for n := range c.settings.agents {
+	if err := c.populate(c.settings.agents); err != nil {
+		return err
+	}
+	return c.joinHosts(ctx, c.hosts, func(int) fleet.Joining { return joining })
+}
+
+// populate adds hosts up to a number of them.
+func (c *crowd) populate(agents int) error {
+	for n := len(c.hosts); n < agents; n++ {
 		h := newHost(c, n)
 		var err error
 		if h.sending, err = fleet.NewSending(&measure.Flows, &measure.Hops, &measure.Clock, &measure.Host, &measure.Interfaces, &measure.Agent); err != nil {
@@ -41,18 +49,23 @@ func (c *crowd) join(ctx context.Context, joining fleet.Joining) error {
 		c.hosts = append(c.hosts, h)
 		c.byName[h.name], c.byAddress[h.place.address] = h, h
 	}
+	return nil
+}
+
+// joinHosts lets hosts enrol and report, each by its own server.
+func (c *crowd) joinHosts(ctx context.Context, hosts []*host, by func(n int) fleet.Joining) error {
 	trying, give := context.WithCancelCause(ctx)
 	defer give(nil)
 	turns := make(chan struct{}, joinAtATime)
 	var joiners sync.WaitGroup
-	for _, h := range c.hosts {
+	for n, h := range hosts {
 		joiners.Go(func() {
 			turns <- struct{}{}
 			defer func() { <-turns }()
 			if trying.Err() != nil {
 				return
 			}
-			if err := h.join(ctx, joining); err != nil {
+			if err := h.join(ctx, by(n)); err != nil {
 				give(err)
 			}
 		})

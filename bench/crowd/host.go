@@ -31,6 +31,8 @@ type host struct {
 	maxErrorNs int64
 	bus        *bus.Agent
 	sending    *fleet.Sending
+	number     int
+	neighbour  *host // of which it receives traffic in steps
 
 	// Used only by the goroutine that generates rows.
 	random *rand.Rand
@@ -57,7 +59,7 @@ var (
 
 func newHost(c *crowd, n int) *host {
 	h := &host{
-		crowd: c, name: fmt.Sprintf("%s-%03d", c.settings.prefix, n+1), instance: crypto.Text(), started: time.Now(),
+		crowd: c, number: n, name: fmt.Sprintf("%s-%03d", c.settings.prefix, n+1), instance: crypto.Text(), started: time.Now(),
 		place: c.world.place(n), kernel: kernels[n%len(kernels)], version: versions[n%len(versions)],
 		clock: clocks[n%len(clocks)], boot: crypto.Text(), random: rand.New(rand.NewPCG(c.settings.seed, uint64(n))),
 		senders: map[string]map[string]bool{}, traced: map[session.TraceTask]time.Time{},

@@ -38,11 +38,13 @@ type settings struct {
 	session   string
 	prefix    string
 	seed      uint64
+	steps     steps
+	sites     bool
 }
 
 func main() {
 	var s settings
-	flag.StringVar(&s.server, "server", "", "join this server, host:port; default: start one")
+	flag.StringVar(&s.server, "server", "", "join this server, host:port; with --steps also several, separated by commas, among which the agents are divided; default: start one")
 	flag.StringVar(&s.tokenFile, "token-file", "", "file of the join token, for --server")
 	flag.StringVar(&s.userFile, "user-token-file", "", "file of an operator's token, to create the session at --server")
 	flag.StringVar(&s.program, "program", "bin/pillion-server", "the server's program, where one is started")
@@ -54,6 +56,10 @@ func main() {
 	flag.StringVar(&s.session, "session", "crowd", "session to create among all of them; empty for none")
 	flag.StringVar(&s.prefix, "prefix", "host", "names are PREFIX-001 and so on")
 	flag.Uint64Var(&s.seed, "seed", 1, "seed of the simulated network")
+	flag.BoolVar(&s.sites, "sites", false, "set the label site of each agent, as an operator does")
+	flag.StringVar(&s.steps.text, "steps", "", "measure fleets of these sizes one after the other, such as 100,300,1000, with 1 row/s of each agent, and print a line of JSON for each; stops at the first that is not carried")
+	flag.DurationVar(&s.steps.length, "length", 30*time.Second, "time for which each step is measured")
+	flag.StringVar(&s.steps.processes, "processes", "", "processes whose CPU time and memory are printed with --server, as NAME=PID,...")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -82,8 +88,14 @@ func (s *settings) complete() error {
 			s.interval = 5 * time.Second
 		}
 	}
-	if s.agents < 2 || s.agents > 2000 || s.routers < 2 || s.routers > 2000 {
-		return fmt.Errorf("%d agents, %d routers: want 2 to 2000 of each", s.agents, s.routers)
+	if err := s.steps.complete(); err != nil {
+		return err
+	}
+	if n := len(s.steps.sizes); n > 0 {
+		s.agents = s.steps.sizes[n-1]
+	}
+	if s.agents < 2 || s.agents > 20_000 || s.routers < 2 || s.routers > 2000 {
+		return fmt.Errorf("%d agents, %d routers: want 2 to 20000 agents and 2 to 2000 routers", s.agents, s.routers)
 	}
 	if s.server != "" && s.tokenFile == "" {
 		return fmt.Errorf("--server %s: want --token-file, too", s.server)
@@ -108,7 +120,11 @@ func run(ctx context.Context, s settings) error {
 			s.server = "localhost" + s.server
 		}
 		s.userFile = filepath.Join(server.Folder, "operator.token")
-		fmt.Printf("server: http://%s, token in %s\n", s.server, s.userFile)
+		if len(s.steps.sizes) > 0 {
+			s.steps.measured = map[string]int{"server": server.Command.Process.Pid}
+		} else {
+			fmt.Printf("server: http://%s, token in %s\n", s.server, s.userFile)
+		}
 	}
 	token, err := fleet.ReadSecret(s.tokenFile)
 	if err != nil {
@@ -116,10 +132,18 @@ func run(ctx context.Context, s settings) error {
 	}
 	c := newCrowd(s)
 	defer c.close()
+	if len(s.steps.sizes) > 0 {
+		return c.measureSteps(ctx, token, filepath.Join(folder, "agents"))
+	}
 	begun := time.Now()
 	joining := fleet.Joining{Server: s.server, Token: token, Folder: filepath.Join(folder, "agents")}
 	if err := c.join(ctx, joining); err != nil {
 		return err
+	}
+	if s.sites && s.userFile != "" {
+		if err := c.label(ctx); err != nil {
+			return err
+		}
 	}
 	if s.session != "" && s.userFile != "" {
 		if err := createSession(ctx, s); err != nil {

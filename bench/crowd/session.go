@@ -37,3 +37,23 @@ func createSession(ctx context.Context, s settings) error {
 	}
 	return nil
 }
+
+// label sets the label site of all hosts.
+func (c *crowd) label(ctx context.Context) error {
+	token, err := fleet.ReadSecret(c.settings.userFile)
+	if err != nil {
+		return err
+	}
+	client, err := api.NewClient(api.ClientOptions{Server: c.settings.server, Token: token})
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	for _, h := range c.hosts {
+		request := &pillionv1.SetLabelsRequest{Name: h.name, Labels: map[string]string{"site": h.labels["site"]}}
+		if _, err := client.Agents.SetLabels(ctx, request); err != nil {
+			return fmt.Errorf("label %s: %w", h.name, err)
+		}
+	}
+	return nil
+}

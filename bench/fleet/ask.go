@@ -27,7 +27,8 @@ func Number(ctx context.Context, client *api.Client, sql string) (int64, error) 
 	found, n := false, int64(0)
 	for answer.Receive() {
 		for _, row := range answer.Msg().GetRows() {
-			found, n = true, row.GetValues()[0].GetInt()
+			value := row.GetValues()[0] // ClickHouse counts without a sign
+			found, n = true, value.GetInt()+int64(value.GetUint())
 		}
 	}
 	if answer.Err() != nil || !found {

@@ -123,27 +123,11 @@ func (h *Host) Rows(n int) error {
 	return h.Sending.Put(&measure.Host, rows...)
 }
 
-// Sent returns the number of the last row: call it when no rows are being sent.
+// Sent returns the number of the last row: call it when Work has returned.
 func (h *Host) Sent() int64 { return h.sent }
 
-// Work reports and sends rows, once a second, until the context ends; delivery goes on
-// until delivering ends.
-func (h *Host) Work(ctx, delivering context.Context, address string, rows int) {
-	var parts sync.WaitGroup
-	defer parts.Wait()
-	parts.Go(func() { h.Sending.Run(delivering, h.Bus) })
-	parts.Go(func() { // reports go on while the last rows are delivered
-		ticks := time.NewTicker(time.Second)
-		defer ticks.Stop()
-		for {
-			_ = h.Report(address) // not connected: the next one
-			select {
-			case <-delivering.Done():
-				return
-			case <-ticks.C:
-			}
-		}
-	})
+// Work sends so many rows once a second, until the context ends.
+func (h *Host) Work(ctx context.Context, rows int) {
 	ticks := time.NewTicker(time.Second)
 	defer ticks.Stop()
 	for {
@@ -154,6 +138,23 @@ func (h *Host) Work(ctx, delivering context.Context, address string, rows int) {
 			if h.Rows(rows) != nil {
 				return
 			}
+		}
+	}
+}
+
+// Connect reports once a second, and delivers what is sent, until the context ends.
+func (h *Host) Connect(ctx context.Context, address string) {
+	var delivery sync.WaitGroup
+	defer delivery.Wait()
+	delivery.Go(func() { h.Sending.Run(ctx, h.Bus) })
+	ticks := time.NewTicker(time.Second)
+	defer ticks.Stop()
+	for {
+		_ = h.Report(address) // not connected: the next one
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
 		}
 	}
 }

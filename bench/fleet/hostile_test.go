@@ -50,16 +50,18 @@ func hostileFleet(t *testing.T, agents, hostile int, duration time.Duration) {
 		return err
 	})
 	working, stopWork := context.WithCancel(ctx)
-	delivering, stopDelivery := context.WithCancel(ctx)
+	connected, disconnect := context.WithCancel(ctx)
+	var work, connections sync.WaitGroup
+	defer connections.Wait()
+	defer disconnect()
 	defer stopWork()
-	defer stopDelivery()
-	var parts sync.WaitGroup
 	var addresses, names []string
 	for i, h := range hosts {
 		address := fmt.Sprintf("10.77.%d.%d/16", i/250, i%250+1)
 		addresses, names = append(addresses, address), append(names, h.Name)
 		defer h.Bus.Close()
-		parts.Go(func() { h.Work(working, delivering, address, rowsEach) })
+		connections.Go(func() { h.Connect(connected, address) })
+		work.Go(func() { h.Work(working, rowsEach) })
 	}
 	lease(t, s, hosts, names)
 
@@ -78,7 +80,8 @@ func hostileFleet(t *testing.T, agents, hostile int, duration time.Duration) {
 		e.Close()
 	}
 	stopWork()
-	account(t, s, hosts, stopDelivery, &parts)
+	work.Wait()
+	account(t, s, hosts)
 	t.Logf("server: at most %d MiB resident, bound %d MiB", resident>>20, memoryBound>>20)
 	if resident > memoryBound {
 		t.Errorf("the server used %d MiB, bound %d MiB", resident>>20, memoryBound>>20)
@@ -174,8 +177,9 @@ func watch(ctx context.Context, s *Server) (largest int64) {
 	}
 }
 
-// account waits until all rows are delivered, and compares the archive with the ledgers.
-func account(t *testing.T, s *Server, hosts []*Host, stopDelivery func(), parts *sync.WaitGroup) {
+// account waits until all rows are delivered, and compares the archive with the ledgers. The
+// hosts still report: one that does not is lost before its events are counted on a busy machine.
+func account(t *testing.T, s *Server, hosts []*Host) {
 	t.Helper()
 	wait(t, 2*time.Minute, "all rows are delivered", func() bool {
 		for _, h := range hosts {
@@ -189,8 +193,6 @@ func account(t *testing.T, s *Server, hosts []*Host, stopDelivery func(), parts 
 	for _, h := range hosts {
 		worst = max(worst, h.Silence())
 	}
-	stopDelivery()
-	parts.Wait()
 	t.Logf("longest time between two heartbeats: %v, lease %v", worst.Round(time.Millisecond), leaseTime)
 	if worst >= leaseTime {
 		t.Errorf("a lease ended: %v without a heartbeat", worst)
@@ -216,7 +218,10 @@ func account(t *testing.T, s *Server, hosts []*Host, stopDelivery func(), parts 
 		}
 	}
 	t.Logf("%d rows of %d agents", total, len(hosts))
-	const each = "SELECT agent, count(*) AS n, count(DISTINCT memory_used_bytes) AS kinds, max(memory_used_bytes)::BIGINT AS last FROM host WHERE agent LIKE 'good-%' GROUP BY agent"
+	// Of each 32 numbers the different ones are bits of a word: DISTINCT of 100,000 takes much of what a query may have.
+	const words = "SELECT agent, count(*) AS n, bit_count(bit_or(1::BIGINT << (memory_used_bytes % 32)::BIGINT)) AS kinds, " +
+		"max(memory_used_bytes)::BIGINT AS last FROM host WHERE agent LIKE 'good-%' GROUP BY agent, memory_used_bytes // 32"
+	const each = "SELECT agent, sum(n) AS n, sum(kinds) AS kinds, max(last) AS last FROM (" + words + ") GROUP BY agent"
 	if n := number("SELECT sum(n)::BIGINT FROM (" + each + ")"); n != total {
 		t.Errorf("%d rows are stored, %d were sent", n, total)
 	}

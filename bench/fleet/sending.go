@@ -29,12 +29,16 @@ type Sending struct {
 	waiting []*held
 	counts  session.Spool
 	wake    chan struct{}
+	// Acknowledged, if set, is called for each batch that the server has stored, with the time since it was made. It is set before
+	// the first batch, and called from several goroutines.
+	Acknowledged func(rows int, after time.Duration)
 }
 
 // held is a batch that is not acknowledged.
 type held struct {
 	measure.Envelope
 	flying bool
+	made   time.Time
 }
 
 // NewSending returns one for these streams.
@@ -79,7 +83,7 @@ func (s *Sending) queue(schema *measure.Schema, record arrow.RecordBatch) error 
 		s.counts.DroppedRows += int64(s.waiting[0].Rows)
 		s.waiting = s.waiting[1:]
 	}
-	s.waiting = append(s.waiting, &held{Envelope: e})
+	s.waiting = append(s.waiting, &held{Envelope: e, made: time.Now()})
 	s.stir()
 	return nil
 }
@@ -152,6 +156,9 @@ func (s *Sending) Run(ctx context.Context, link *bus.Agent) {
 				}
 			}
 			s.land(h, stored)
+			if err == nil && s.Acknowledged != nil {
+				s.Acknowledged(h.Rows, time.Since(h.made))
+			}
 			if !stored {
 				s.stir()
 			}

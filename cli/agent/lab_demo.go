@@ -13,6 +13,7 @@ import (
 type labDemoCmd struct {
 	Seconds int    `default:"15" help:"Duration of the traffic in seconds (${default})."`
 	Keep    bool   `help:"Leave the lab running at the end."`
+	Fleet   bool   `help:"Measure by three servers on a NATS cluster and a ClickHouse cluster, and kill a server and a replica half way. It needs nats-server beside this program, clickhouse-server and ZooKeeper: make demo-fleet brings them."`
 	Name    string `hidden:""`
 }
 
@@ -25,5 +26,5 @@ func (c *labDemoCmd) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
-	return demo.Run(ctx, demo.Options{Agent: agent, Time: time.Duration(c.Seconds) * time.Second, Keep: c.Keep, Name: c.Name}, os.Stdout)
+	return demo.Run(ctx, demo.Options{Agent: agent, Time: time.Duration(c.Seconds) * time.Second, Keep: c.Keep, Fleet: c.Fleet, Name: c.Name}, os.Stdout)
 }

@@ -17,7 +17,8 @@ import (
 
 type runCmd struct {
 	Config    string            `help:"YAML file with settings; the command line takes precedence." type:"existingfile" placeholder:"FILE"`
-	Server    string            `help:"Host of the server, or HOST:PORT." env:"PILLION_SERVER" placeholder:"HOST"`
+	Server    string            `help:"Host of the server, or HOST:PORT; several servers of one fleet are separated by commas." env:"PILLION_SERVER" placeholder:"HOST"`
+	Bus       string            `help:"URLs of the bus, tls://HOST:PORT, separated by commas, in the order in which they are tried; default: those that the server names." placeholder:"URLS"`
 	Token     string            `help:"Join token, needed once. Prefer $$PILLION_JOIN_TOKEN or --token-file: other users can see command lines." env:"PILLION_JOIN_TOKEN" placeholder:"T"`
 	TokenFile string            `help:"File that contains the join token." placeholder:"FILE"`
 	Name      string            `help:"Name of this agent; default: the host name." placeholder:"NAME"`
@@ -84,6 +85,7 @@ func (c *runCmd) settings() (service.Config, error) {
 		}
 	}
 	config.Server, config.Name = cmp.Or(c.Server, config.Server), cmp.Or(c.Name, config.Name)
+	config.Bus = cmp.Or(c.Bus, config.Bus)
 	config.Folder, config.OML = cmp.Or(c.Data, config.Folder), cmp.Or(c.OML, config.OML)
 	config.User = cmp.Or(c.User, config.User)
 	config.Policy = cmp.Or(c.Policy, config.Policy)

@@ -71,7 +71,7 @@ func (d Daemon) TestReference(t *testing.T) {
 	_, table, _ := strings.Cut(Text(t, d.Document), "<!-- keys: begin -->")
 	table, _, _ = strings.Cut(table, "<!-- keys: end -->")
 	var documented []string
-	for _, match := range regexp.MustCompile("(?m)^\\| `([a-z_.]+)` \\|").FindAllStringSubmatch(table, -1) {
+	for _, match := range regexp.MustCompile("(?m)^\\| `([a-z0-9_.]+)` \\|").FindAllStringSubmatch(table, -1) {
 		documented = append(documented, match[1])
 	}
 	if want := keys(d.Config, ""); !slices.Equal(documented, want) {

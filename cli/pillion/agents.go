@@ -34,14 +34,14 @@ func (agentsListCmd) Help() string {
 
 // Run lists agents.
 func (c *agentsListCmd) Run(ctx context.Context, a *app, client *api.Client) error {
-	answer, err := client.Agents.ListAgents(ctx, &pillionv1.ListAgentsRequest{Label: c.Label})
+	agents, err := listAgents(ctx, client, c.Label)
 	if err != nil {
 		return failed("list agents", err)
 	}
-	if len(answer.Agents) == 0 && a.format == "table" && c.Label == "" {
+	if len(agents) == 0 && a.format == "table" && c.Label == "" {
 		a.note("no agent has joined yet: pillion token create NAME --role join creates a token for pillion-agent run")
 	}
-	return a.show(messageList(answer.Agents), agentTable(answer.Agents...), nil)
+	return a.show(messageList(agents), agentTable(agents...), nil)
 }
 
 func agentTable(agents ...*pillionv1.Agent) *table {

@@ -113,20 +113,20 @@ func askNames(parser *kong.Kong, line *cli, names func(context.Context, *api.Cli
 // option gives.
 var namesOf = map[string]func(context.Context, *api.Client) []string{
 	"agent": func(ctx context.Context, client *api.Client) []string {
-		answer, _ := client.Agents.ListAgents(ctx, &pillionv1.ListAgentsRequest{})
-		return namesIn(answer.GetAgents(), (*pillionv1.Agent).GetName)
+		agents, _ := listAgents(ctx, client, "")
+		return namesIn(agents, (*pillionv1.Agent).GetName)
 	},
 	"session": func(ctx context.Context, client *api.Client) []string {
-		answer, _ := client.Sessions.ListSessions(ctx, &pillionv1.ListSessionsRequest{})
-		return namesIn(answer.GetSessions(), func(s *pillionv1.Session) string { return s.GetSpec().GetName() })
+		sessions, _ := listSessions(ctx, client)
+		return namesIn(sessions, func(s *pillionv1.Session) string { return s.GetSpec().GetName() })
 	},
 	"stream": func(ctx context.Context, client *api.Client) []string {
 		answer, _ := client.Data.ListStreams(ctx, &pillionv1.ListStreamsRequest{})
 		return namesIn(answer.GetStreams(), (*pillionv1.Stream).GetName)
 	},
 	"token": func(ctx context.Context, client *api.Client) []string {
-		answer, _ := client.Server.ListTokens(ctx, &pillionv1.ListTokensRequest{})
-		return namesIn(answer.GetTokens(), (*pillionv1.Token).GetName)
+		tokens, _ := listTokens(ctx, client)
+		return namesIn(tokens, (*pillionv1.Token).GetName)
 	},
 }
 

@@ -383,6 +383,26 @@ func (f *fake) ListFlows(_ context.Context, r *pillionv1.ListFlowsRequest) (*pil
 	}}, nil
 }
 
+func (f *fake) SiteMatrix(_ context.Context, r *pillionv1.SiteMatrixRequest) (*pillionv1.SiteMatrixResponse, error) {
+	nan := math.NaN()
+	worst := &pillionv1.HostFigures{Source: "north1", Destination: "south1", Packets: 180, Expected: 200, Lost: 20, P50Ns: 507_852, P99Ns: 798_720, WorstP99Ns: 1_798_720}
+	none := &pillionv1.HostFigures{Source: "north2", Destination: "south1", P50Ns: nan, P99Ns: nan, WorstP99Ns: nan}
+	answer := &pillionv1.SiteMatrixResponse{
+		Label: "site", Sites: []*pillionv1.Site{{Agents: 1}, {Name: "north", Agents: 2}, {Name: "south", Agents: 1}},
+		Pairs: []*pillionv1.SiteFigures{
+			{Destination: "south", Pairs: 1, Total: &pillionv1.Window{Delay: &pillionv1.Distribution{P50Ns: nan, P90Ns: nan, P99Ns: nan}, ClockErrorNs: nan}, Worst: none},
+			{Source: "north", Destination: "south", Pairs: 2, Worst: worst, Total: &pillionv1.Window{
+				Packets: 12_345, Bytes: 2_000_000, Expected: 12_365, Lost: 20, ClockErrorNs: 35_000,
+				Delay: &pillionv1.Distribution{Count: 12_345, P50Ns: 507_852, P90Ns: 604_296, P99Ns: 798_720},
+			}},
+		},
+	}
+	if r.Hosts != nil {
+		answer.Hosts = []*pillionv1.HostFigures{worst, none}
+	}
+	return answer, nil
+}
+
 // PairClocks: the clock of south1 is 450 µs ahead at noon, and gains 10 µs each second.
 func (f *fake) PairClocks(context.Context, *pillionv1.PairClocksRequest) (*pillionv1.PairClocksResponse, error) {
 	return &pillionv1.PairClocksResponse{Clocks: []*pillionv1.PairClock{{

@@ -10,14 +10,16 @@ import (
 )
 
 type flowsCmd struct {
-	Session     string `placeholder:"NAME" predictor:"session" help:"Flows of this session; default: for each pair of agents, the session with most packets."`
-	Source      string `placeholder:"AGENT" predictor:"agent" help:"Flows from this agent."`
-	Destination string `placeholder:"AGENT" predictor:"agent" help:"Flows to this agent."`
-	From        moment `placeholder:"TIME" help:"Rows from this time on; default: -1h."`
-	To          moment `placeholder:"TIME" help:"Rows before this time; default: now."`
-	By          string `default:"flow" enum:"flow,host-port,host,pair" placeholder:"NAME" help:"One line per flow, host-port, host or pair of agents (${default})."`
-	Order       string `default:"packets" enum:"packets,bytes,lost,p50,p90,p99,max,last" placeholder:"NAME" help:"Sort by this column, largest first: packets, bytes, lost, p50, p90, p99, max, last (${default})."`
-	Limit       uint32 `default:"100" placeholder:"N" help:"Maximum number of flows, up to 1000 (${default})."`
+	Session     string  `placeholder:"NAME" predictor:"session" help:"Flows of this session; default: for each pair of agents, the session with most packets."`
+	Source      string  `placeholder:"AGENT" predictor:"agent" help:"Flows from this agent."`
+	Destination string  `placeholder:"AGENT" predictor:"agent" help:"Flows to this agent."`
+	From        moment  `placeholder:"TIME" help:"Rows from this time on; default: -1h."`
+	To          moment  `placeholder:"TIME" help:"Rows before this time; default: now."`
+	By          string  `default:"flow" enum:"flow,host-port,host,pair,site" placeholder:"NAME" help:"One line per flow, host-port, host, pair of agents or pair of sites (${default})."`
+	FromSite    *string `placeholder:"SITE" help:"With --by site and --to-site: one line per pair of agents from this site; empty: from agents without one."`
+	ToSite      *string `placeholder:"SITE" help:"The other of the two sites."`
+	Order       string  `default:"packets" enum:"packets,bytes,lost,p50,p90,p99,max,last" placeholder:"NAME" help:"Sort by this column, largest first: packets, bytes, lost, p50, p90, p99, max, last (${default})."`
+	Limit       uint32  `default:"100" placeholder:"N" help:"Maximum number of flows, up to 1000 (${default})."`
 }
 
 // Help explains the columns.
@@ -29,11 +31,21 @@ both clocks. IPDV is the 90th percentile of the delay variation between consecut
 Examples:
 
   pillion flows --session web-delay
-  pillion flows --by host --order p99 --from -1d -o json`
+  pillion flows --by host --order p99 --from -1d -o json
+
+Figures by site are those of the last minute. A site is the value of a label of agents, by default of site (site_label
+in the configuration of the server); WORST PAIR is that of agents with the highest loss, or else the highest delays. With two
+sites there is one line per pair of agents, where P50 and P99 are of the latest second and WORST P99 is the highest of a second:
+
+  pillion flows --by site
+  pillion flows --by site --from-site north --to-site south`
 }
 
 // Run lists flows.
 func (c *flowsCmd) Run(ctx context.Context, a *app, client *api.Client) error {
+	if c.By == "site" || c.FromSite != nil || c.ToSite != nil {
+		return c.bySite(ctx, a, client)
+	}
 	answer, err := client.Flows.ListFlows(ctx, &pillionv1.ListFlowsRequest{
 		Selection: &pillionv1.Selection{Session: c.Session, Source: c.Source, Destination: c.Destination},
 		From:      c.From.message(), To: c.To.message(), Granularity: c.By, Order: c.Order, Limit: c.Limit,

@@ -34,11 +34,16 @@ func (c *scheduleCmd) Run(ctx context.Context, a *app, client *api.Client) error
 	if request.To == nil {
 		request.To = timestamppb.New(time.Now().Add(7 * 24 * time.Hour))
 	}
-	answer, err := client.Sessions.ListRuns(ctx, request)
+	request.PageSize = api.PageSize
+	runs, err := api.Pages(func(token string) ([]*pillionv1.Run, string, error) {
+		request.PageToken = token
+		page, err := client.Sessions.ListRuns(ctx, request)
+		return page.GetRuns(), page.GetNextPageToken(), err
+	})
 	if err != nil {
 		return failed("list runs", err)
 	}
-	return a.show(messageList(answer.Runs), runTable(answer.Runs), nil)
+	return a.show(messageList(runs), runTable(runs), nil)
 }
 
 func runTable(runs []*pillionv1.Run) *table {

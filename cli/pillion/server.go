@@ -149,11 +149,11 @@ Examples:
 func (c *doctorCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 	names := c.Agents
 	if len(names) == 0 {
-		answer, err := client.Agents.ListAgents(ctx, &pillionv1.ListAgentsRequest{})
+		agents, err := listAgents(ctx, client, "")
 		if err != nil {
 			return failed("list agents", err)
 		}
-		for _, g := range answer.Agents {
+		for _, g := range agents {
 			if g.State == "connected" {
 				names = append(names, g.Name)
 			}

@@ -38,14 +38,14 @@ func (sessionListCmd) Help() string { return "Example:\n\n  pillion session list
 
 // Run lists sessions.
 func (c *sessionListCmd) Run(ctx context.Context, a *app, client *api.Client) error {
-	answer, err := client.Sessions.ListSessions(ctx, &pillionv1.ListSessionsRequest{})
+	sessions, err := listSessions(ctx, client)
 	if err != nil {
 		return failed("list sessions", err)
 	}
-	if len(answer.Sessions) == 0 && a.format == "table" {
+	if len(sessions) == 0 && a.format == "table" {
 		a.note("no sessions yet: pillion session create --help shows how to start one")
 	}
-	return a.show(messageList(answer.Sessions), sessionTable(answer.Sessions...), nil)
+	return a.show(messageList(sessions), sessionTable(sessions...), nil)
 }
 
 func sessionTable(sessions ...*pillionv1.Session) *table {

@@ -26,6 +26,7 @@ type tokenCreateCmd struct {
 	Uses     *uint32  `placeholder:"N" help:"How many hosts may join with the token; 0: any number; default: 1."`
 	Agents   string   `placeholder:"NAME" help:"Name of the only agent that may join with the token, or a pattern such as 'rack7-*'; default: any."`
 	Label    []string `placeholder:"KEY=VALUE" help:"Label that agents get when they join with the token."`
+	Site     string   `placeholder:"NAME" help:"Site whose agents' rows the holder of the join token may send, as the aggregator of the site; default: none."`
 }
 
 // Help has the examples.
@@ -40,6 +41,7 @@ Examples:
 
   pillion token create dashboard --role viewer --expires +90d
   pillion token create north1 --role join --agents north1 --label site=north
+  pillion token create paris --role join --site paris
   pillion token create rack7 --role join --uses 40 --agents 'rack7-*' --label rack=7 --expires +30d`
 }
 
@@ -51,18 +53,21 @@ func (c *tokenCreateCmd) Run(ctx context.Context, a *app, client *api.Client) er
 	}
 	answer, err := client.Server.CreateToken(ctx, &pillionv1.CreateTokenRequest{
 		Name: c.Name, Role: c.Role, Expires: c.Expires.message(), NeverExpires: c.NoExpiry,
-		MaxUses: c.Uses, Agents: c.Agents, Labels: labels,
+		MaxUses: c.Uses, Agents: c.Agents, Labels: labels, Site: c.Site,
 	})
 	if err != nil {
 		return failed("create token "+c.Name, err)
 	}
 	k := answer.GetToken()
-	t := newTable("name", "role", "expires", "uses", "agents", "labels", "secret")
-	t.add(text(k.GetName()), text(k.GetRole()), when(k.GetExpires()), usesOf(k), text(k.GetAgents()), text(pairsText(k.GetLabels())), text(answer.Secret))
+	t := newTable("name", "role", "expires", "uses", "agents", "labels", "site", "secret")
+	t.add(text(k.GetName()), text(k.GetRole()), when(k.GetExpires()), usesOf(k), text(k.GetAgents()), text(pairsText(k.GetLabels())), text(k.GetSite()), text(answer.Secret))
 	return a.show(answer, t, func(w io.Writer) error {
 		note := fmt.Sprintf("token %s with role %s", k.GetName(), k.GetRole())
 		if n := k.GetMaxUses(); n != 0 {
 			note += " for " + quantity.Count(int64(n), "host")
+		}
+		if k.GetSite() != "" {
+			note += ", as the aggregator of the site " + k.GetSite()
 		}
 		if k.GetExpires() != nil {
 			note += ", valid until " + when(k.GetExpires()).shown
@@ -80,16 +85,16 @@ func (tokenListCmd) Help() string { return "Example:\n\n  pillion token list" }
 
 // Run lists tokens.
 func (c *tokenListCmd) Run(ctx context.Context, a *app, client *api.Client) error {
-	answer, err := client.Server.ListTokens(ctx, &pillionv1.ListTokensRequest{})
+	tokens, err := listTokens(ctx, client)
 	if err != nil {
 		return failed("list tokens", err)
 	}
-	t := newTable("name", "role", "state", "created", "expires", "used=LAST USED", "uses", "agents", "labels")
-	for _, k := range answer.Tokens {
+	t := newTable("name", "role", "state", "created", "expires", "used=LAST USED", "uses", "agents", "labels", "site")
+	for _, k := range tokens {
 		t.add(text(k.Name), text(k.Role), text(tokenState(k)), when(k.Created), when(k.Expires), ago(k.Used),
-			usesOf(k), text(k.Agents), text(pairsText(k.Labels)))
+			usesOf(k), text(k.Agents), text(pairsText(k.Labels)), text(k.Site))
 	}
-	return a.show(messageList(answer.Tokens), t, nil)
+	return a.show(messageList(tokens), t, nil)
 }
 
 func tokenState(k *pillionv1.Token) string {

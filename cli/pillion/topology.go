@@ -19,9 +19,11 @@ type topologyCmd struct {
 }
 
 type topologyShowCmd struct {
-	Session string `placeholder:"NAME" predictor:"session" help:"Only paths of this session."`
-	Tree    bool   `xor:"form" help:"Show the paths of each source as a tree."`
-	Dot     bool   `xor:"form" help:"Print the graph in Graphviz format."`
+	Session string   `placeholder:"NAME" predictor:"session" help:"Only paths of this session."`
+	BySite  bool     `help:"Show all agents of a site as one node, and one path, the last traced, for each route between two sites."`
+	Open    []string `placeholder:"SITE" help:"With --by-site: sites whose agents are shown nevertheless."`
+	Tree    bool     `xor:"form" help:"Show the paths of each source as a tree."`
+	Dot     bool     `xor:"form" help:"Print the graph in Graphviz format."`
 }
 
 // Help has the examples.
@@ -29,12 +31,12 @@ func (topologyShowCmd) Help() string {
 	return "Hops that did not respond are shown as *. Times of paths via UDP and ICMP are of round trips, by traceroute; those via IOAM " +
 		"are medians of one-way delays of packets of a session with hops ioam, of which routers wrote the times. Their uncertainty is that " +
 		"of the time stamps; the clocks of both ends of a hop come on top.\n\n" +
-		"Examples:\n\n  pillion topology --tree\n  pillion topology --dot --session web-delay"
+		"Examples:\n\n  pillion topology --tree\n  pillion topology --by-site --dot\n  pillion topology --dot --session web-delay"
 }
 
 // Run shows paths.
 func (c *topologyShowCmd) Run(ctx context.Context, a *app, client *api.Client) error {
-	answer, err := client.Topology.GetTopology(ctx, &pillionv1.GetTopologyRequest{Session: c.Session})
+	answer, err := client.Topology.GetTopology(ctx, &pillionv1.GetTopologyRequest{Session: c.Session, BySite: c.BySite, OpenSites: c.Open})
 	if err != nil {
 		return failed("get topology", err)
 	}
@@ -235,6 +237,8 @@ func nodeNames(nodes []*pillionv1.Node) map[string]string {
 		switch n.Kind {
 		case "unknown":
 			names[n.Id] = "*"
+		case "site":
+			names[n.Id] = fmt.Sprintf("%s (%s)", n.Site, quantity.Count(int(n.Agents), "agent"))
 		default:
 			names[n.Id] = cmp.Or(n.Agent, strings.Join(n.Addresses, " "), n.Ioam, n.Id)
 		}
@@ -244,7 +248,7 @@ func nodeNames(nodes []*pillionv1.Node) map[string]string {
 
 // writeDot writes the graph in Graphviz's language.
 func writeDot(w io.Writer, g *pillionv1.GetTopologyResponse) error {
-	shapes := map[string]string{"agent": "box", "router": "ellipse", "unknown": "point"}
+	shapes := map[string]string{"agent": "box", "router": "ellipse", "unknown": "point", "site": "box3d"}
 	names := nodeNames(g.Nodes)
 	var b strings.Builder
 	b.WriteString("digraph pillion {\n  rankdir=LR;\n")

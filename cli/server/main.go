@@ -20,6 +20,8 @@ type cli struct {
 	Run      runCmd                       `cmd:"" default:"withargs" help:"Run the server (the default)."`
 	Backup   backupCmd                    `cmd:"" help:"Copy the data directory, also of a running server."`
 	Restore  restoreCmd                   `cmd:"" help:"Restore a backup to an empty data directory."`
+	NATS     natsCmd                      `cmd:"" name:"nats" help:"Write the configuration of a node of an external NATS cluster."`
+	State    stateCmd                     `cmd:"" help:"Move agents, sessions and tokens between a data directory and the NATS cluster of a fleet."`
 	Check    command.Check[server.Config] `cmd:"" help:"Check a configuration file."`
 	Licenses command.Licenses             `cmd:"" help:"Print the licences of this program and of the software it contains."`
 	Version  command.Version              `cmd:"" help:"Print the version of this program."`
@@ -29,6 +31,7 @@ var hints = []command.Hint{
 	command.Correctable(command.Is(command.ErrUsage), "see pillion-server --help"),
 	command.Correctable(command.Is(server.ErrConfig), "correct the file; docs/server.md lists the keys"),
 	command.Correctable(command.Is(backup.ErrNotEmpty), "nothing was changed"),
+	command.Correctable(command.Is(server.ErrState), "nothing was changed; docs/fleet.md, Migration"),
 	command.Failure(command.Is(store.ErrNewer), "docs/server.md, Upgrades"),
 	command.Failure(addressInUse, "another program uses this address; --http, --nats-listen and --oml select others"),
 }

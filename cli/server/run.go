@@ -9,26 +9,29 @@ import (
 	"os"
 	"time"
 
-	_ "pillion.dev/archive/duckdb" // registers duckdb:
+	_ "pillion.dev/archive/clickhouse" // registers clickhouse:
+	_ "pillion.dev/archive/duckdb"     // registers duckdb:
 	"pillion.dev/cli/command"
 	"pillion.dev/server"
 	"pillion.dev/ui"
 )
 
 type runCmd struct {
-	Config      string   `help:"YAML file with settings; the command line takes precedence." type:"existingfile" placeholder:"FILE"`
-	Data        string   `help:"Data directory; default: ${folder}." placeholder:"DIR" env:"PILLION_DATA"`
-	HTTP        string   `name:"http" help:"Listen address of the API; default: ${http}." placeholder:"ADDR"`
-	NATSListen  string   `name:"nats-listen" help:"Listen address of the bus for agents; default: ${bus}." placeholder:"ADDR"`
-	NATS        string   `name:"nats" help:"Use external NATS servers at this URL instead of the embedded one." placeholder:"URL"`
-	Archive     string   `help:"Archive to use; default: ${archive}, a file in the data directory; duckdb:PATH is a file elsewhere." placeholder:"URL"`
-	OML         []string `name:"oml" help:"Additional listen address for instrumented applications (OML), besides ${oml}; addresses other than loopback require --oml-token-file." placeholder:"ADDR"`
-	OMLToken    string   `name:"oml-token-file" help:"File with the token that applications on other hosts present." type:"existingfile" placeholder:"FILE"`
-	OMLTLS      bool     `name:"oml-tls" help:"Use TLS on the addresses of --oml."`
-	NoOML       bool     `name:"no-oml" help:"Do not accept reports from instrumented applications."`
-	Host        []string `help:"Additional host name or address of this server, for its certificate." placeholder:"NAME"`
-	MetricsOpen bool     `help:"Serve /metrics without a token."`
-	Debug       bool     `help:"Log debug messages."`
+	Config             string   `help:"YAML file with settings; the command line takes precedence." type:"existingfile" placeholder:"FILE"`
+	Data               string   `help:"Data directory; default: ${folder}." placeholder:"DIR" env:"PILLION_DATA"`
+	HTTP               string   `name:"http" help:"Listen address of the API; default: ${http}." placeholder:"ADDR"`
+	NATSListen         string   `name:"nats-listen" help:"Listen address of the bus for agents; default: ${bus}." placeholder:"ADDR"`
+	NATS               string   `name:"nats" help:"Use external NATS servers at this URL instead of the embedded one." placeholder:"URL"`
+	Archive            string   `help:"Archive to use; default: ${archive}, a file in the data directory; duckdb:PATH is a file elsewhere, clickhouse://USER@HOST:PORT,HOST:PORT/DATABASE a fleet's." placeholder:"URL"`
+	OML                []string `name:"oml" help:"Additional listen address for instrumented applications (OML), besides ${oml}; addresses other than loopback require --oml-token-file." placeholder:"ADDR"`
+	OMLToken           string   `name:"oml-token-file" help:"File with the token that applications on other hosts present." type:"existingfile" placeholder:"FILE"`
+	OMLTLS             bool     `name:"oml-tls" help:"Use TLS on the addresses of --oml."`
+	NoOML              bool     `name:"no-oml" help:"Do not accept reports from instrumented applications."`
+	AggregateTo        string   `help:"Server of a fleet to which this server, of a site, sends flows merged by pair and window: HOST or HOST:PORT, several separated by commas." placeholder:"HOST"`
+	AggregateTokenFile string   `help:"File with the join token of the fleet's server for this site, needed once." type:"existingfile" placeholder:"FILE"`
+	Host               []string `help:"Additional host name or address of this server, for its certificate." placeholder:"NAME"`
+	MetricsOpen        bool     `help:"Serve /metrics without a token."`
+	Debug              bool     `help:"Log debug messages."`
 }
 
 // Run serves until interrupted.
@@ -59,6 +62,9 @@ func (c *runCmd) settings() (server.Config, error) {
 	config.OMLOff = config.OMLOff || c.NoOML
 	config.OMLToken = cmp.Or(c.OMLToken, config.OMLToken)
 	config.Hosts = append(config.Hosts, c.Host...)
+	config.AggregateTo.Server = cmp.Or(c.AggregateTo, config.AggregateTo.Server)
+	config.AggregateTo.TokenFile = cmp.Or(c.AggregateTokenFile, config.AggregateTo.TokenFile)
+	config.Join = joinFleet
 	config.MetricsOpen = config.MetricsOpen || c.MetricsOpen
 	return config, nil
 }

@@ -41,6 +41,9 @@ type Options struct {
 	Time time.Duration
 	// Keep leaves the lab up at the end.
 	Keep bool
+	// Fleet measures by three servers on a NATS cluster and a ClickHouse cluster instead of one
+	// server; a server and a replica are killed half way.
+	Fleet bool
 	// Name is the lab's, for tests; default demo.
 	Name string
 }
@@ -55,7 +58,7 @@ type demo struct {
 // Run builds the lab, measures, prints the comparison, and removes the lab unless it is
 // to be kept.
 func Run(ctx context.Context, options Options, out io.Writer) (err error) {
-	spec, err := lab.ParseSpec(specText)
+	spec, err := options.spec()
 	if err != nil {
 		return err
 	}
@@ -70,8 +73,12 @@ func Run(ctx context.Context, options Options, out io.Writer) (err error) {
 			err = fmt.Errorf("demonstrate: %w", errInterrupted)
 		}
 	}()
-	fmt.Fprint(out, "Lab: a --- emulated link --- r --- b, and Pillion's server on noc\n"+
-		"     a to r: delay 5 ms ± 0.2 ms, loss 0.5 %, duplicates 0.05 %, reordering 0.1 %\n")
+	where := "Pillion's server on noc"
+	if options.Fleet {
+		where = "a fleet: servers and NATS hubs on n1, n2, n3, ClickHouse on c1 to c4"
+	}
+	fmt.Fprintf(out, "Lab: a --- emulated link --- r --- b, and %s\n"+
+		"     a to r: delay 5 ms ± 0.2 ms, loss 0.5 %%, duplicates 0.05 %%, reordering 0.1 %%\n", where)
 	up, err := lab.Up(ctx, spec, lab.Options{Agent: options.Agent})
 	if err != nil {
 		return err
@@ -83,6 +90,14 @@ func Run(ctx context.Context, options Options, out io.Writer) (err error) {
 		return nil
 	}
 	return errors.Join(err, lab.Down(context.WithoutCancel(ctx), spec.Name))
+}
+
+// spec is that of the lab.
+func (o Options) spec() (*lab.Spec, error) {
+	if o.Fleet {
+		return lab.FleetExample()
+	}
+	return lab.ParseSpec(specText)
 }
 
 // freePort returns the first free loopback port from a number.
@@ -112,8 +127,10 @@ func (d *demo) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	faults := d.killHalfWay(ctx)
 	measured, truth, err := d.carried(ctx)
 	watch.end() // by now it has shown the last seconds, too
+	err = errors.Join(err, faults())
 	if err != nil {
 		return err
 	}

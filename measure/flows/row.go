@@ -66,6 +66,21 @@ func (r *Row) Sample(to measure.Sample) measure.Sample {
 // time. A column that is missing or of another type holds nulls. The row is good until the next one, its texts and
 // lists until the record is released. An error ends the rows.
 func Rows(agent string, record arrow.RecordBatch) iter.Seq2[*Row, error] {
+	agent = cut(agent)
+	return func(yield func(*Row, error) bool) {
+		for row, err := range Stored(record) {
+			if err == nil {
+				row.Destination = agent
+			}
+			if !yield(row, err) {
+				return
+			}
+		}
+	}
+}
+
+// Stored is Rows for a record batch of the archive, which has the agent in a column.
+func Stored(record arrow.RecordBatch) iter.Seq2[*Row, error] {
 	names := make([]string, record.NumCols())
 	for i := range names {
 		names[i] = record.ColumnName(i)
@@ -78,7 +93,6 @@ func Rows(agent string, record arrow.RecordBatch) iter.Seq2[*Row, error] {
 				yield(nil, fmt.Errorf("read rows of flows: %w", err))
 				return
 			}
-			row.Destination = cut(agent)
 			if !row.End.IsZero() && !yield(row, nil) {
 				return
 			}

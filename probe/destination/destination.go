@@ -139,8 +139,10 @@ type Destination struct {
 	pass            uint32            // grows, also from one program to the next on the same flows
 	origins         map[origin]Peer   // peers
 	positions       map[origin]uint32 // of peers in the tables of peer.h
-	rules           places            // of peers in the table of rules
-	peersState      uint32            // grows likewise
+	pages           map[pageName]*ebpf.Map
+	pagesLent       bool   // another Destination closes them
+	rules           places // of peers in the table of rules
+	peersState      uint32 // grows likewise
 	flows           map[flow.Raw]*state
 	total           change
 	expired         uint64
@@ -168,6 +170,7 @@ func Open(device hook.Device, settings Settings) (*Destination, error) {
 func (d *Destination) Replace(settings Settings) (*Destination, error) {
 	settings.Flows, settings.slots = d.settings.Flows, d.settings.slots // the tables stay as they are
 	next := *d
+	next.pagesLent = true // until it takes the place of this one
 	next.settings, next.objects, next.carried, next.attachment, next.records, next.traces = settings, destinationObjects{}, nil, nil, nil, nil
 	shared := map[string]*ebpf.Map{
 		destinationMapFlows: d.objects.Flows, destinationMapPages: d.objects.Pages, destinationMapTraceTallies: d.objects.TraceTallies,
@@ -179,7 +182,11 @@ func (d *Destination) Replace(settings Settings) (*Destination, error) {
 	if settings.Traces == d.settings.Traces { // otherwise it has another size
 		shared[destinationMapTraces] = d.objects.Traces
 	}
-	return next.open(shared)
+	replacing, err := next.open(shared)
+	if err == nil {
+		replacing.pagesLent, d.pagesLent = false, true
+	}
+	return replacing, err
 }
 
 // carriedSection has the variables that grow from one program to the next (PER_PACKET).
@@ -360,6 +367,12 @@ func (d *Destination) Close() error {
 	}
 	if d.traces != nil {
 		err = errors.Join(err, d.traces.Close())
+	}
+	if !d.pagesLent {
+		for _, page := range d.pages {
+			err = errors.Join(err, page.Close())
+		}
+		clear(d.pages)
 	}
 	return errors.Join(err, d.carried.Close(), d.objects.Close())
 }

@@ -402,6 +402,7 @@ const (
 	destinationVarLinkLength          = "link_length"
 	destinationVarModuleStatesFull    = "module_states_full"
 	destinationVarMonotonicOffsetNs   = "monotonic_offset_ns"
+	destinationVarPeerDescribed       = "peer_described"
 	destinationVarPeersState          = "peers_state"
 	destinationVarRecordType          = "record_type"
 	destinationVarRecordsWanted       = "records_wanted"
@@ -521,6 +522,7 @@ type destinationVariableSpecs struct {
 	LinkLength        *ebpf.VariableSpec `ebpf:"link_length"`
 	ModuleStatesFull  *ebpf.VariableSpec `ebpf:"module_states_full"`
 	MonotonicOffsetNs *ebpf.VariableSpec `ebpf:"monotonic_offset_ns"`
+	PeerDescribed     *ebpf.VariableSpec `ebpf:"peer_described"`
 	PeersState        *ebpf.VariableSpec `ebpf:"peers_state"`
 	RecordType        *ebpf.VariableSpec `ebpf:"record_type"`
 	RecordsWanted     *ebpf.VariableSpec `ebpf:"records_wanted"`
@@ -640,6 +642,7 @@ type destinationVariables struct {
 	LinkLength        *ebpf.Variable `ebpf:"link_length"`
 	ModuleStatesFull  *ebpf.Variable `ebpf:"module_states_full"`
 	MonotonicOffsetNs *ebpf.Variable `ebpf:"monotonic_offset_ns"`
+	PeerDescribed     *ebpf.Variable `ebpf:"peer_described"`
 	PeersState        *ebpf.Variable `ebpf:"peers_state"`
 	RecordType        *ebpf.Variable `ebpf:"record_type"`
 	RecordsWanted     *ebpf.Variable `ebpf:"records_wanted"`

@@ -8,7 +8,9 @@
 #include "flow.h"
 #include "tag.h"
 
-#define PEERS_MAX 4096
+#define PEER_PAGE 1024 /* peers in one page of a table, which the agent adds as they are needed */
+#define PEER_PAGES 128
+#define PEERS_MAX (PEER_PAGES * PEER_PAGE)
 
 const volatile __u32 any_peer;
 const volatile __u32 flows_per_peer = ~0u;
@@ -27,6 +29,8 @@ struct peer {
 	__u64 untagged[2]; /* of rules: those that want no tag in spite of the keys, where no other rule fits */
 };
 
+const struct peer *peer_described __attribute__((unused)); /* the map's definition below has its size only */
+
 /* Key: prefix of the hosts whose marks count. Value: their position in the tables below. Written by the agent. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
@@ -36,34 +40,63 @@ struct {
 	__type(value, __u32);
 } positions SEC(".maps");
 
-/* Key: number of an agent that marks packets of others. Value: its position, as above. Written by the agent. */
+/*
+ * Key: number of an agent that marks packets of others, divided by PEER_PAGE. Value: for each of the
+ * page, its position, as above; 0: none of it counts. Written by the agent.
+ */
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, PEERS_MAX);
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, INGRESS_MAX / PEER_PAGE + 1);
 	__type(key, __u32);
-	__type(value, __u32);
+	__array(values, struct {
+		__uint(type, BPF_MAP_TYPE_ARRAY);
+		__uint(max_entries, PEER_PAGE);
+		__type(key, __u32);
+		__type(value, __u32);
+	});
 } ingresses SEC(".maps");
 
-/* Key: position of a peer; 0 for those that are in no prefix, if any_peer. Value: what its marks must have. Written by the agent. */
+/*
+ * Key: position of a peer, divided by PEER_PAGE; position 0 is of those that are in no prefix, if
+ * any_peer. Value: for each of the page, what its marks must have. Written by the agent.
+ */
 struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, PEERS_MAX + 1);
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, PEER_PAGES);
 	__type(key, __u32);
-	__type(value, struct peer);
+	__array(values, struct {
+		__uint(type, BPF_MAP_TYPE_ARRAY);
+		__uint(max_entries, PEER_PAGE);
+		__uint(key_size, sizeof(__u32));
+		__uint(value_size, sizeof(struct peer));
+	});
 } peers SEC(".maps");
 
 #define PEER_RULES (2 * RULES_MAX) /* those in use, and those that replace them */
 
 struct rule rules[PEER_RULES]; /* of all peers; written by the agent */
 
-/* Key: position of a peer. Value: its flows in the table. Written here. */
+/* Key: position of a peer, divided by PEER_PAGE. Value: for each of the page, its flows in the table. Written here. */
 struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, PEERS_MAX + 1);
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, PEER_PAGES);
 	__type(key, __u32);
-	__type(value, __u32);
+	__array(values, struct {
+		__uint(type, BPF_MAP_TYPE_ARRAY);
+		__uint(max_entries, PEER_PAGE);
+		__type(key, __u32);
+		__type(value, __u32);
+	});
 } peer_flows SEC(".maps");
+
+/* The entry of a table of pages, or NULL. */
+static __always_inline void *peer_entry(void *table, __u32 number)
+{
+	__u32 page = number / PEER_PAGE, entry = number % PEER_PAGE;
+	void *entries = bpf_map_lookup_elem(table, &page);
+
+	return entries ? bpf_map_lookup_elem(entries, &entry) : NULL;
+}
 
 /* What is found out about the source of a mark. */
 struct accepted {
@@ -87,25 +120,24 @@ struct {
 __noinline int peer_find(const struct mark *m)
 {
 	struct host_prefix host;
-	__u32 *position, ingress;
+	__u32 *position;
 
 	if (!m || m->ingress > INGRESS_MAX)
 		return -1;
 	if (any_peer)
 		return 0;
-	ingress = m->ingress;
-	if (ingress) {
-		position = bpf_map_lookup_elem(&ingresses, &ingress);
-	} else {
-		prefix_host(&host, m->key.family, m->peer);
-		position = bpf_map_lookup_elem(&positions, &host);
+	if (m->ingress) {
+		position = peer_entry(&ingresses, m->ingress);
+		return position && *position ? (int)(*position & (PEERS_MAX - 1)) : -1;
 	}
-	return position ? (int)(*position & 0xffff) : -1;
+	prefix_host(&host, m->key.family, m->peer);
+	position = bpf_map_lookup_elem(&positions, &host);
+	return position ? (int)(*position & (PEERS_MAX - 1)) : -1;
 }
 
 static __always_inline const struct peer *peer_at(__u32 position)
 {
-	return bpf_map_lookup_elem(&peers, &position);
+	return peer_entry(&peers, position);
 }
 
 /* The peer that wrote the mark, or NULL, and its position. */
@@ -238,7 +270,7 @@ __noinline int peer_accept(struct mark *m, __u64 now_ns, struct accepted *accept
 /* One more flow of a peer. Returns 0 if it has too many. */
 static __always_inline int peer_enters(__u32 position)
 {
-	__u32 *flows = bpf_map_lookup_elem(&peer_flows, &position);
+	__u32 *flows = peer_entry(&peer_flows, position);
 
 	if (!flows)
 		return 0;
@@ -250,7 +282,7 @@ static __always_inline int peer_enters(__u32 position)
 
 static __always_inline void peer_unused(__u32 position)
 {
-	__u32 *flows = bpf_map_lookup_elem(&peer_flows, &position);
+	__u32 *flows = peer_entry(&peer_flows, position);
 
 	if (flows)
 		__sync_fetch_and_add(flows, -1);

@@ -17,8 +17,10 @@ import (
 
 // Limits of peer.h.
 const (
-	// PeersMax is how many peers there can be at once.
-	PeersMax = 4096
+	// peersPage is how many peers a page of the tables has: a host with few has one page, of 128 KiB in all.
+	peersPage = 1024
+	// PeersMax is how many peers there can be at once. Each takes 128 bytes in the tables and up to 100 in the tree of prefixes.
+	PeersMax = 128*peersPage - 1
 	// KeysMax is how many keys a peer can have.
 	KeysMax = 4
 	// FiltersMax is how many different filters all peers can have.
@@ -122,6 +124,7 @@ func (d *Destination) Accept(peers Peers, ingresses Ingresses) error {
 		return nil
 	}
 	if err := d.accept(wanted); err != nil {
+		d.origins = nil // some may be set
 		return fmt.Errorf("accept peers: %w", err)
 	}
 	d.origins = wanted
@@ -184,6 +187,9 @@ func (d *Destination) addPeers(wanted map[origin]Peer, rules places) error {
 			position = free
 			free++
 		}
+		if before, was := d.origins[from]; known && was && before.equal(peer) {
+			continue
+		}
 		if err := d.setPeer(position, peer, rules); err != nil { // before the first mark is accepted
 			return err
 		}
@@ -198,14 +204,14 @@ func (d *Destination) addPeers(wanted map[origin]Peer, rules places) error {
 // remember lets the program find the position of a peer.
 func (d *Destination) remember(from origin, position uint32) error {
 	if from.ingress != 0 {
-		return d.objects.Ingresses.Put(from.ingress, position)
+		return d.putEntry(d.objects.Ingresses, destinationMapIngresses, from.ingress, position)
 	}
 	return d.objects.Positions.Put(flow.NewHostPrefix(from.prefix), position)
 }
 
 func (d *Destination) drop(from origin) error {
 	if from.ingress != 0 {
-		return d.objects.Ingresses.Delete(from.ingress)
+		return d.putEntry(d.objects.Ingresses, destinationMapIngresses, from.ingress, uint32(0))
 	}
 	return d.objects.Positions.Delete(flow.NewHostPrefix(from.prefix))
 }
@@ -229,9 +235,50 @@ func (d *Destination) setPeer(position uint32, peer Peer, rules places) error {
 	for i, key := range peer.Keys {
 		raw.Keys[i].Words = key.Words()
 	}
-	if err := d.objects.Peers.Put(position, raw); err != nil {
+	if err := d.addPage(d.objects.PeerFlows, destinationMapPeerFlows, position/peersPage); err != nil {
+		return fmt.Errorf("make room for flows of a peer: %w", err)
+	}
+	if err := d.putEntry(d.objects.Peers, destinationMapPeers, position, raw); err != nil {
 		return fmt.Errorf("set keys and rules of a peer: %w", err)
 	}
+	return nil
+}
+
+// pageName is a page of a table of pages.
+type pageName struct {
+	table string
+	page  uint32
+}
+
+// putEntry sets an entry of a table of pages, to which it adds the page if it is not there.
+func (d *Destination) putEntry(table *ebpf.Map, name string, number uint32, value any) error {
+	page := number / peersPage
+	if err := d.addPage(table, name, page); err != nil {
+		return err
+	}
+	return d.pages[pageName{name, page}].Put(number%peersPage, value)
+}
+
+// addPage adds a page to a table unless it is there.
+func (d *Destination) addPage(table *ebpf.Map, name string, page uint32) error {
+	if d.pages[pageName{name, page}] != nil {
+		return nil
+	}
+	spec, err := loadDestination()
+	if err != nil {
+		return err
+	}
+	entries, err := ebpf.NewMap(spec.Maps[name].InnerMap)
+	if err != nil {
+		return err
+	}
+	if d.pages == nil {
+		d.pages = map[pageName]*ebpf.Map{}
+	}
+	if err := table.Put(page, entries); err != nil {
+		return errors.Join(err, entries.Close())
+	}
+	d.pages[pageName{name, page}] = entries
 	return nil
 }
 

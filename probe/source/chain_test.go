@@ -203,9 +203,19 @@ func otherEnd(t *testing.T, keys map[netip.Prefix]wire.Key) (*ebpf.Program, *ebp
 			t.Fatal(err)
 		}
 	}
+	pages := map[string]*ebpf.Map{} // the first of each table of peers
+	for _, table := range []string{"peers", "peer_flows"} {
+		if pages[table], err = ebpf.NewMap(spec.Maps[table].InnerMap); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { pages[table].Close() })
+		if err := collection.Maps[table].Put(uint32(0), pages[table]); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, key := range keys {
 		words := key.Words()
-		peers := collection.Maps["peers"]
+		peers := pages["peers"]
 		peer := make([]uint64, peers.ValueSize()/8)
 		peer[0], peer[1], peer[8] = words[0], words[1], 1 // one key, behind the room for four
 		if err := peers.Put(uint32(0), peer); err != nil {

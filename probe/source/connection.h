@@ -55,6 +55,7 @@ struct connection {
 	__u8 segments;	/* the segment size takes the room into account */
 	__u8 counted;
 	__u8 here;	/* its route leads to our device */
+	__u8 reserved;	/* in the header that the kernel builds, by this program */
 	__u8 ack_credit; /* late duplicates that are put down to other causes */
 	__u8 acking;
 	__u32 ack_limit; /* what the peer may send until it gets another acknowledgement, if acking */
@@ -254,9 +255,10 @@ static __always_inline void connection_length(struct bpf_sock_ops *ops)
 	c = bpf_sk_storage_get(&connections, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!c)
 		return;
+	c->reserved = 0;
 	if (!size && ops->skb_len && connection_steady(c)) {
 		if (!sparse_marks || stamp_due(&c->stamping))
-			connection_reserve(ops, c, 0);
+			c->reserved = connection_reserve(ops, c, 0);
 		return;
 	}
 	tcp = bpf_skc_to_tcp_sock(sk);
@@ -276,21 +278,24 @@ static __always_inline void connection_length(struct bpf_sock_ops *ops)
 		room = connection_reserve(ops, c, size);
 	if (size)
 		c->segments = room;
+	else
+		c->reserved = room;
 }
 
+/*
+ * The programs of other policies, devices, networks and processes see the socket, too: the room
+ * may be theirs.
+ */
 static __always_inline void connection_write(struct bpf_sock_ops *ops)
 {
 	struct wire_experiment_tagged option = {
 		.mark = { .kind = WIRE_TCP_ROOM_KIND, .length = TCP_OPTION_LENGTH, .exid = bpf_htons(WIRE_EXID) },
 	};
+	struct bpf_sock *sk = ops->sk;
+	struct connection *c = sk ? bpf_sk_storage_get(&connections, sk, 0, 0) : 0;
 
-	if (policies_differ) { /* the program of another policy may have made the room */
-		struct bpf_sock *sk = ops->sk;
-		struct connection *c = sk ? bpf_sk_storage_get(&connections, sk, 0, 0) : 0;
-
-		if (!c || !c->wanted)
-			return;
-	}
+	if (!c || !c->reserved)
+		return;
 	bpf_store_hdr_opt(ops, &option, TCP_OPTION_LENGTH, 0);
 }
 

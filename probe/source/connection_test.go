@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/vishvananda/netlink"
+
 	"pillion.dev/internal/netns"
 	"pillion.dev/internal/test/namespace"
 	"pillion.dev/probe/hook"
@@ -96,9 +98,14 @@ func TestConnectionsGetRoom(t *testing.T) {
 // openOnLoopback has a namespace's own packets marked until the test ends.
 func openOnLoopback(t *testing.T, name string, settings Settings) *Source {
 	t.Helper()
+	return openOn(t, name, "lo", settings)
+}
+
+func openOn(t *testing.T, name, device string, settings Settings) *Source {
+	t.Helper()
 	var s *Source
 	err := netns.Do(name, func() error {
-		device, err := hook.Find("lo")
+		device, err := hook.Find(device)
 		if err != nil {
 			return err
 		}
@@ -117,6 +124,30 @@ func openOnLoopback(t *testing.T, name string, settings Settings) *Source {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// The programs of all sources see the sockets of all networks: each leaves to the others the room that they made.
+func TestConnectionsBesideOtherSources(t *testing.T) {
+	name, elsewhere := namespace.New(t), namespace.New(t)
+	const idle = "idle"
+	err := netns.Do(name, func() error {
+		return netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: idle}, PeerName: "peer"})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	option := wire.EncodingList{wire.TCPOption}
+	openOn(t, name, idle, Settings{Modules: wire.Loss, Encodings: option})
+	openOnLoopback(t, elsewhere, Settings{Modules: wire.Loss, Encodings: option})
+	s := openOnLoopback(t, name, Settings{Modules: wire.Loss, Encodings: option, Tagged: true})
+	if err := s.SetKeys(map[netip.Prefix]wire.Key{everywhere[0]: pairKey}); err != nil {
+		t.Fatal(err)
+	}
+	connect(t, name, "127.0.0.1").echo(t)
+	tally := s.mustTally(t)
+	if want := tally.Marked * uint64(wire.TCPOption.TaggedOverhead(wire.Loss)); tally.Marked < 5 || tally.BytesAdded != want {
+		t.Errorf("%d bytes added to %d segments, want %d: %+v", tally.BytesAdded, tally.Marked, want, tally)
+	}
 }
 
 // Connections of two policies get room for the marks of their own, of different lengths, and

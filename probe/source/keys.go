@@ -12,8 +12,8 @@ import (
 	"pillion.dev/wire"
 )
 
-// KeysMax is how many keys there can be at once.
-const KeysMax = 16384
+// KeysMax is how many keys there can be at once; each takes up to 100 bytes.
+const KeysMax = 131072
 
 // ErrKeys refuses keys of a source whose marks carry no tag, or too many.
 var ErrKeys = errors.New("bad keys")

@@ -269,12 +269,12 @@ func (s *Source) steer(places []int) error {
 		if s.entry == first.SourceTc {
 			return nil
 		}
-		return errors.Join(s.enter(first.SourceTc, first.SourceReturn), s.objects.PoliciesDiffer.Set(uint32(0)), s.fill(nil))
+		return errors.Join(s.enter(first.SourceTc, first.SourceReturn), s.fill(nil))
 	}
 	if err := s.loadDispatcher(); err != nil {
 		return err
 	}
-	if err := errors.Join(s.fill(places), s.objects.PoliciesDiffer.Set(uint32(1))); err != nil {
+	if err := s.fill(places); err != nil {
 		return err
 	}
 	return s.enter(s.dispatcher.Program, first.SourceReturn)

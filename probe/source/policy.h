@@ -15,7 +15,6 @@
 #define POLICIES_MAX 16
 
 const volatile __u32 policy_index; /* of the policy whose constants these are, below POLICIES_MAX */
-volatile __u32 policies_differ;	   /* not 0: there are several */
 volatile __u32 policy_first;	   /* of these the one for packets that no rule wants */
 
 /* By encoding: the policy by which path probes get it. */

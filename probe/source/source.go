@@ -32,6 +32,7 @@ import (
 // Defaults.
 const (
 	DefaultFlows = 65536
+	DefaultPaths = 16384
 	DefaultIdle  = time.Minute
 	// DefaultStampEvery leaves most packets of fast flows without a time.
 	DefaultStampEvery = 16
@@ -72,6 +73,9 @@ type Settings struct {
 	// Flows is the size of the flow table; 0 means DefaultFlows. The entry that
 	// was used longest ago makes room for a new one.
 	Flows int
+	// Paths is the size of the table of validated paths, a destination in an encoding each; 0 means
+	// DefaultPaths. Each takes about 100 bytes from the beginning.
+	Paths int
 	// Idle is how long a flow stays in the table without a packet; 0 means
 	// DefaultIdle.
 	Idle time.Duration
@@ -325,6 +329,7 @@ func specification(device hook.Device, settings Settings, policy int) (*ebpf.Col
 	slots := slotsOf(settings.Flows)
 	spec.Maps[sourceMapSlots].MaxEntries = slots
 	spec.Maps[sourceMapFlowNumbers].MaxEntries = max(1, uint32(settings.Flows)-slots)
+	spec.Maps[sourceMapValidations].MaxEntries = uint32(cmp.Or(settings.Paths, DefaultPaths))
 	spec.Maps[sourceMapEchoes].MaxEntries = uint32(settings.Flows)
 	spec.Maps[sourceMapModuleStates].MaxEntries = uint32(settings.Flows)
 	one := !settings.StartEmpty && len(settings.Rules) == 0                                    // policy, for good

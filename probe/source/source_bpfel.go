@@ -47,8 +47,10 @@ type sourceConnection struct {
 	Segments  uint8
 	Counted   uint8
 	Here      uint8
+	Reserved  uint8
 	AckCredit uint8
 	Acking    uint8
+	_         [3]byte
 	AckLimit  uint32
 	Stamping  struct {
 		_      structs.HostLayout
@@ -394,7 +396,6 @@ const (
 	sourceVarPathMtu            = "path_mtu"
 	sourceVarPathsKnown         = "paths_known"
 	sourceVarPathsState         = "paths_state"
-	sourceVarPoliciesDiffer     = "policies_differ"
 	sourceVarPolicyFirst        = "policy_first"
 	sourceVarPolicyIndex        = "policy_index"
 	sourceVarProbeMark          = "probe_mark"
@@ -536,7 +537,6 @@ type sourceVariableSpecs struct {
 	PathMtu            *ebpf.VariableSpec `ebpf:"path_mtu"`
 	PathsKnown         *ebpf.VariableSpec `ebpf:"paths_known"`
 	PathsState         *ebpf.VariableSpec `ebpf:"paths_state"`
-	PoliciesDiffer     *ebpf.VariableSpec `ebpf:"policies_differ"`
 	PolicyFirst        *ebpf.VariableSpec `ebpf:"policy_first"`
 	PolicyIndex        *ebpf.VariableSpec `ebpf:"policy_index"`
 	ProbeMark          *ebpf.VariableSpec `ebpf:"probe_mark"`
@@ -667,7 +667,6 @@ type sourceVariables struct {
 	PathMtu            *ebpf.Variable `ebpf:"path_mtu"`
 	PathsKnown         *ebpf.Variable `ebpf:"paths_known"`
 	PathsState         *ebpf.Variable `ebpf:"paths_state"`
-	PoliciesDiffer     *ebpf.Variable `ebpf:"policies_differ"`
 	PolicyFirst        *ebpf.Variable `ebpf:"policy_first"`
 	PolicyIndex        *ebpf.Variable `ebpf:"policy_index"`
 	ProbeMark          *ebpf.Variable `ebpf:"probe_mark"`

@@ -17,7 +17,7 @@ const volatile __u32 tagged_marks;
 struct {
 	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 16384);
+	__uint(max_entries, 131072);
 	__type(key, struct host_prefix);
 	__type(value, struct mark_key);
 } pair_keys SEC(".maps");

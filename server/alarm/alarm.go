@@ -1,8 +1,8 @@
 // Package alarm watches rows of the stream flows and raises an event when the loss of a
 // pair of hosts exceeds a threshold, and another when it has ended.
 //
-// It sees rows as they are stored and keeps only a short window of sums for each pair:
-// after a restart of the server, ongoing loss is reported again. Rows come from agents
+// It sees rows as they are stored and keeps only a short window of sums for each pair: after a
+// restart of a server without a fleet, ongoing loss is reported again. Rows come from agents
 // and are not trusted: impossible values are ignored, and the state is bounded.
 package alarm
 
@@ -31,9 +31,8 @@ const (
 	// or when no packets were expected for this long.
 	silentFor = 60 * time.Second
 
-	// pairsMost limits all pairs, agentMost those reported by one agent.
-	pairsMost = 65536
-	agentMost = 8192
+	// agentShare is the part of all pairs that one agent may report.
+	agentShare = 8
 	// idleFor is the time without rows after which the state of a pair is deleted.
 	idleFor = 10 * time.Minute
 
@@ -50,18 +49,22 @@ type Loss struct {
 	limit  Limit
 	events event.Sink
 	now    func() time.Time
+	fleet  *Fleet // nil: no other server watches
 
 	mu    sync.Mutex
+	most  int // pairs
 	pairs map[key]*pair
 	of    map[string]int // pairs by destination
+	// refused are rows of pairs beyond the limit.
+	refused uint64
 	// raised counts events since begun, hidden the losses beyond eventsMost.
 	begun          time.Time
 	raised, hidden int
 }
 
-// New returns a Loss without pairs. Events go to the sink.
-func New(limit Limit, events event.Sink) *Loss {
-	return &Loss{limit: limit, events: events, now: time.Now, pairs: map[key]*pair{}, of: map[string]int{}}
+// New returns a Loss of at most so many pairs, about 0.5 KB each. Events go to the sink.
+func New(limit Limit, most int, events event.Sink) *Loss {
+	return &Loss{limit: limit, events: events, now: time.Now, most: most, pairs: map[key]*pair{}, of: map[string]int{}}
 }
 
 // find returns the pair, which it adds if needed; nil if there are too many.
@@ -69,7 +72,8 @@ func (l *Loss) find(k key) *pair {
 	if p := l.pairs[k]; p != nil {
 		return p
 	}
-	if len(l.pairs) >= pairsMost || l.of[k.destination] >= agentMost {
+	if len(l.pairs) >= l.most || l.of[k.destination] >= max(1, l.most/agentShare) {
+		l.refused++
 		return nil
 	}
 	// The strings point into the batch, which is released.
@@ -78,6 +82,13 @@ func (l *Loss) find(k key) *pair {
 	l.pairs[k] = p
 	l.of[k.destination]++
 	return p
+}
+
+// Kept returns the number of pairs, and that of the rows of further ones, which raise no event.
+func (l *Loss) Kept() (pairs int, refused uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.pairs), l.refused
 }
 
 func (l *Loss) remove(k key) {
@@ -98,9 +109,8 @@ func (l *Loss) judge(k key, p *pair, now time.Time) {
 	switch {
 	case p.since.IsZero() && enough && share > l.limit.Share:
 		p.since, p.calm, p.worst = p.newest, time.Time{}, share
-		if p.shown = l.mayRaise(now); p.shown {
-			l.raise(k, p.newest, now, "loss", event.Warning, "%s lost %s (%s of %s packets) in %s, threshold %s",
-				k.words(), percent(share), count(lost), count(expected), span(p.span), percent(l.limit.Share))
+		if !p.silent() {
+			l.begin(k, p, lost, expected, now)
 		}
 	case p.since.IsZero():
 	case share > l.limit.Share/2:
@@ -115,6 +125,14 @@ func (l *Loss) judge(k key, p *pair, now time.Time) {
 	}
 }
 
+// begin raises the event that a loss has begun.
+func (l *Loss) begin(k key, p *pair, lost, expected uint64, now time.Time) {
+	if p.shown = l.mayRaise(now); p.shown {
+		l.raise(k, p.since, now, "loss", event.Warning, "%s lost %s (%s of %s packets) in %s, threshold %s",
+			k.words(), percent(p.worst), count(lost), count(expected), span(p.span), percent(l.limit.Share))
+	}
+}
+
 // Tick ends losses of pairs without traffic, removes idle pairs, and raises the summary of
 // hidden events. It is called about once a second.
 func (l *Loss) Tick() {
@@ -122,7 +140,11 @@ func (l *Loss) Tick() {
 	defer l.mu.Unlock()
 	now := l.now()
 	for k, p := range l.pairs {
-		if silence := max(silentFor, 2*p.span); !p.since.IsZero() && now.Sub(p.lastTraffic) >= silence {
+		silence := max(silentFor, 2*p.span)
+		switch over := !p.since.IsZero() && now.Sub(p.lastTraffic) >= silence; {
+		case over && p.silent():
+			l.abandoned(p, now, silence)
+		case over:
 			l.end(k, p, now, p.newest, fmt.Sprintf("no packets for %s, so the current loss is unknown", span(silence)))
 		}
 		if p.since.IsZero() && now.Sub(p.lastRow) >= idleFor {
@@ -142,7 +164,7 @@ func (l *Loss) end(k key, p *pair, now, at time.Time, why string) {
 		l.raise(k, at, now, "loss-ended", event.Info, "%s: loss is over after %s, at worst %s in %s; %s",
 			k.words(), span(max(at.Sub(p.since), 0).Round(time.Second)), percent(p.worst), span(p.span), why)
 	}
-	p.since, p.calm, p.worst, p.shown = time.Time{}, time.Time{}, 0, false
+	p.forget()
 }
 
 // mayRaise reports whether another loss may be reported individually, and counts it.

@@ -18,6 +18,12 @@ import (
 	"pillion.dev/server/event"
 )
 
+// pairsMost and agentMost are the limits of the tests.
+const (
+	pairsMost = 65_536
+	agentMost = pairsMost / agentShare
+)
+
 var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // recorder is an event.Sink that keeps events.
@@ -36,7 +42,7 @@ type bed struct {
 
 func newBed(t *testing.T) *bed {
 	b := &bed{t: t, now: start}
-	b.loss = New(Limit{Share: 0.01, Over: 10 * time.Second, Packets: 100}, &b.events)
+	b.loss = New(Limit{Share: 0.01, Over: 10 * time.Second, Packets: 100}, pairsMost, &b.events)
 	b.loss.now = func() time.Time { return b.now }
 	return b
 }

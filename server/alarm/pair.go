@@ -32,7 +32,15 @@ type pair struct {
 	since, calm time.Time
 	worst       float64
 	shown       bool // an event was raised
+
+	// others: another server stored the last rows. taken is when this one began to, until it knows what was
+	// raised before; orphan: nobody else ends the loss.
+	others, orphan bool
+	taken          time.Time
 }
+
+// forget makes it a pair without a loss.
+func (p *pair) forget() { p.since, p.calm, p.worst, p.shown = time.Time{}, time.Time{}, 0, false }
 
 // add adds a row and reports whether it was used.
 func (p *pair) add(row *flows.Row, over time.Duration, now time.Time) bool {

@@ -2,6 +2,7 @@ package alarm
 
 import (
 	"fmt"
+	"iter"
 	"strings"
 	"time"
 
@@ -14,6 +15,11 @@ const aheadMost = time.Minute
 
 // Add adds the rows of a batch of flows. Rows with impossible counts are ignored.
 func (l *Loss) Add(batch archive.Batch) error {
+	return l.add(flows.Rows(batch.Agent, batch.Record), true)
+}
+
+// add adds rows that this server has stored, or another one.
+func (l *Loss) add(rows iter.Seq2[*flows.Row, error], own bool) error {
 	if l.limit.Share <= 0 {
 		return nil
 	}
@@ -22,7 +28,7 @@ func (l *Loss) Add(batch archive.Batch) error {
 	now := l.now()
 	touched := map[*pair]bool{}
 	var failed error
-	for row, err := range flows.Rows(batch.Agent, batch.Record) {
+	for row, err := range rows {
 		if err != nil {
 			failed = err
 			break
@@ -30,7 +36,12 @@ func (l *Loss) Add(batch archive.Batch) error {
 		if row.Expected > flows.CountMax || row.Lost > row.Expected {
 			continue
 		}
-		if p := l.find(key{row.Session, row.Source, row.Destination}); p != nil && p.add(row, l.limit.Over, now) {
+		p := l.find(key{row.Session, row.Source, row.Destination})
+		if p == nil {
+			continue
+		}
+		l.stored(p, own, now)
+		if p.add(row, l.limit.Over, now) {
 			touched[p] = true
 		}
 	}

@@ -7,6 +7,7 @@
 package authority
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/x509"
 	"errors"
@@ -17,7 +18,8 @@ import (
 	"sync"
 	"time"
 
-	"pillion.dev/internal/store"
+	files "pillion.dev/internal/store"
+	"pillion.dev/server/store"
 )
 
 // Errors that callers distinguish.
@@ -72,6 +74,8 @@ type Certificate struct {
 type Grant struct {
 	Token  string // its name
 	Labels map[string]string
+	// Site for whose agents it may send rows; empty: for none.
+	Site string
 }
 
 // Options of an Authority.
@@ -85,6 +89,12 @@ type Options struct {
 	Cluster bool
 	// Now is the clock; default time.Now.
 	Now func() time.Time
+}
+
+// Documents are the files of tokens and revocations, if these are kept in files.
+var Documents = []store.Document{
+	{Collection: tokensKept, Sections: []store.Section{{Name: tokensKept, Kind: store.Bare}}},
+	{Collection: revocationsKept},
 }
 
 // Authority is safe for concurrent use.
@@ -103,6 +113,8 @@ type Authority struct {
 	mu     sync.Mutex
 	server *identity
 	client *identity
+	// callout and system are those of more connections to an external NATS cluster.
+	callout, system *identity
 }
 
 const (
@@ -115,16 +127,27 @@ const (
 	serverFile    = "server.pem"
 	clientFile    = "bus.pem"
 	publicFile    = "ca.crt"
-	tokensFile    = "tokens.json"
 	operatorFile  = "operator.token"
 	joinFile      = "join.token"
 )
 
-// Open loads keys, certificates and tokens from the folder and creates missing ones.
+// Open loads keys, certificates, tokens and revocations from the folder and creates missing ones.
 // Created is true on the first start: then the files operator.token and join.token
 // hold the secrets of the first two tokens.
 func Open(folder string, options Options) (a *Authority, created bool, err error) {
-	a = &Authority{options: options, folder: folder}
+	if a, err = OpenKeys(folder, options); err != nil {
+		return nil, false, err
+	}
+	if created, err = a.OpenTokens(context.Background(), store.NewFiles(folder, Documents...)); err != nil {
+		return nil, false, err
+	}
+	return a, created, nil
+}
+
+// OpenKeys loads keys and certificates from the folder and creates missing ones. Before another
+// method is called, the tokens must be open.
+func OpenKeys(folder string, options Options) (*Authority, error) {
+	a := &Authority{options: options, folder: folder}
 	if a.options.Now == nil {
 		a.options.Now = time.Now
 	}
@@ -132,12 +155,71 @@ func Open(folder string, options Options) (a *Authority, created bool, err error
 		a.options.AgentValidity = agentValidity
 	}
 	if err := a.open(); err != nil {
-		return nil, false, fmt.Errorf("open authority in %s: %w", folder, err)
+		return nil, fmt.Errorf("open authority in %s: %w", folder, err)
 	}
-	if created, err = a.openTokens(); err != nil {
-		return nil, false, fmt.Errorf("open tokens in %s: %w", folder, err)
+	return a, nil
+}
+
+// OpenTokens loads tokens and revocations. If there are none it creates the first two tokens;
+// of several servers, one does.
+func (a *Authority) OpenTokens(ctx context.Context, kept store.Store) (created bool, err error) {
+	if created, err = a.openTokens(ctx, kept); err != nil {
+		return false, fmt.Errorf("open tokens: %w", err)
 	}
-	return a, created, nil
+	return created, nil
+}
+
+// Reload replaces tokens and revocations by those of the store.
+func (a *Authority) Reload(ctx context.Context) error {
+	err := a.revocations.reload(ctx)
+	if err == nil {
+		err = a.Tokens.reload(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("load tokens: %w", err)
+	}
+	return nil
+}
+
+// Follow applies what other servers write to tokens and revocations, until the context ends.
+func (a *Authority) Follow(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var all sync.WaitGroup
+	if a.Tokens.store.Shared() {
+		all.Go(func() { a.Tokens.flushing(ctx) })
+	}
+	var failed error
+	merged := make(chan struct{}, 1)
+	all.Go(func() {
+		defer cancel()
+		failed = a.Tokens.store.Follow(ctx, revocationsKept, &a.revocations.writing, func(_ string, item []byte) {
+			if err := a.revocations.merge(item); err != nil {
+				return // the next load reports it
+			}
+			select {
+			case merged <- struct{}{}:
+			default:
+			}
+		})
+	})
+	all.Go(func() { // not above: who changes tokens holds their lock, and writes revocations
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-merged:
+				a.Tokens.applyRevocations()
+			}
+		}
+	})
+	err := a.Tokens.store.Follow(ctx, tokensKept, &a.Tokens.mu, a.Tokens.followed)
+	cancel()
+	all.Wait()
+	if err = errors.Join(err, failed); err != nil {
+		return fmt.Errorf("follow tokens: %w", err)
+	}
+	return nil
 }
 
 // Use sets the registry; until then all requests to join, renew or connect are refused.
@@ -176,7 +258,7 @@ func (a *Authority) open() error {
 	}
 	a.pool = x509.NewCertPool()
 	a.pool.AddCert(a.certificate)
-	if err := store.Replace(filepath.Join(a.folder, publicFile), encodePEM(a.certificate.Raw), 0o600); err != nil {
+	if err := files.Replace(filepath.Join(a.folder, publicFile), encodePEM(a.certificate.Raw), 0o600); err != nil {
 		return err
 	}
 	if _, err := a.serverIdentity(true); err != nil {
@@ -186,19 +268,22 @@ func (a *Authority) open() error {
 	return err
 }
 
-func (a *Authority) openTokens() (created bool, err error) {
-	if a.revocations, err = openRevocations(a.folder, a.key, a.options.Now); err != nil {
+func (a *Authority) openTokens(ctx context.Context, kept store.Store) (created bool, err error) {
+	if a.revocations, err = openRevocations(ctx, kept, a.key, a.options.Now); err != nil {
 		return false, err
 	}
-	a.Tokens = &Tokens{path: filepath.Join(a.folder, tokensFile), now: a.options.Now, fingerprint: a.Fingerprint(), revocations: a.revocations}
-	found, err := store.Load(a.Tokens.path, &a.Tokens.list)
-	if err != nil {
+	a.Tokens = &Tokens{store: kept, now: a.options.Now, fingerprint: a.Fingerprint(), revocations: a.revocations, dirty: map[string]bool{}}
+	if err := a.Tokens.reload(ctx); err != nil {
 		return false, err
 	}
-	if found {
-		a.Tokens.applyRevocations()
+	if len(a.Tokens.list) > 0 {
 		return false, a.Tokens.recordRevocations()
 	}
+	return a.firstTokens(ctx)
+}
+
+// firstTokens creates the first two. If another server was faster, it loads those.
+func (a *Authority) firstTokens(ctx context.Context) (created bool, err error) {
 	operator, err := a.Tokens.add(Token{Name: "operator", Role: RoleAdmin})
 	if err != nil {
 		return false, err
@@ -209,12 +294,23 @@ func (a *Authority) openTokens() (created bool, err error) {
 		return false, err
 	}
 	// Secrets first: once tokens.json exists this does not happen again.
+	paths := []string{filepath.Join(a.folder, operatorFile), filepath.Join(a.folder, joinFile)}
 	if err := errors.Join(
-		store.Replace(filepath.Join(a.folder, operatorFile), []byte(operator+"\n"), 0o600),
-		store.Replace(filepath.Join(a.folder, joinFile), []byte(join+"\n"), 0o600)); err != nil {
+		files.Replace(paths[0], []byte(operator+"\n"), 0o600),
+		files.Replace(paths[1], []byte(join+"\n"), 0o600)); err != nil {
 		return false, err
 	}
-	return true, a.Tokens.save()
+	if kept := a.Tokens; kept.store.Shared() {
+		// Whoever writes the first one has created both.
+		err = kept.write(kept.list[:1])
+	}
+	if errors.Is(err, store.ErrChanged) {
+		return false, errors.Join(os.Remove(paths[0]), os.Remove(paths[1]), a.Tokens.reload(ctx))
+	}
+	if err == nil {
+		err = a.Tokens.save()
+	}
+	return true, err
 }
 
 // Secrets returns the secrets of the first two tokens, while their files exist.

@@ -5,6 +5,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
+	"crypto/hkdf"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/tls"
@@ -23,7 +24,7 @@ import (
 	"time"
 
 	"pillion.dev/bus"
-	"pillion.dev/internal/store"
+	files "pillion.dev/internal/store"
 )
 
 const (
@@ -33,9 +34,8 @@ const (
 	// backdate tolerates clocks that are behind, by at most a tenth of the validity.
 	backdate     = time.Hour
 	requestLimit = 16 << 10
-	// clientName is the server's name on an external NATS cluster; no agent's name has
-	// a dot.
-	clientName = "server.pillion"
+	// clientName is the server's name on an external NATS cluster.
+	clientName = bus.ServerName
 )
 
 // identity is a key with its certificate.
@@ -78,7 +78,7 @@ func (a *Authority) renewIdentity(name string, produce func() (*identity, error)
 		return nil, err
 	}
 	text := append(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}), encodePEM(made.leaf.Raw)...)
-	return made, store.Replace(filepath.Join(a.folder, keysFolder, name), text, 0o600)
+	return made, files.Replace(filepath.Join(a.folder, keysFolder, name), text, 0o600)
 }
 
 func (a *Authority) makeAuthority() (*identity, error) {
@@ -130,6 +130,19 @@ func (a *Authority) Fingerprint() string {
 	return hex.EncodeToString(sum[:])
 }
 
+// Secret is derived from the authority's key, for that purpose: servers that have the key encrypt
+// with it what they share.
+func (a *Authority) Secret(purpose string) ([]byte, error) {
+	key, err := a.key.Bytes()
+	if err == nil {
+		key, err = hkdf.Key(sha256.New, key, nil, purpose, sha256.Size)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("derive key: %w", err)
+	}
+	return key, nil
+}
+
 // Certificate is the authority's, DER.
 func (a *Authority) Certificate() []byte { return a.certificate.Raw }
 
@@ -141,12 +154,7 @@ func (a *Authority) serverIdentity(names bool) (*identity, error) {
 
 // clientIdentity is that of the server as a client of an external NATS cluster.
 func (a *Authority) clientIdentity() (*identity, error) {
-	return a.current(&a.client, clientFile, func() *x509.Certificate {
-		return &x509.Certificate{
-			Subject: pkix.Name{CommonName: clientName}, NotAfter: a.options.Now().Add(serverValidity),
-			KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-		}
-	}, false)
+	return a.clusterIdentity(&a.client, clientFile, clientName)
 }
 
 // current returns an identity of the server, renewed before it expires.

@@ -95,7 +95,7 @@ func (a *Authority) Enrol(token, name string, request []byte) (certificate, auth
 	if err != nil {
 		return nil, nil, err
 	}
-	joined, err := agents.Claim(name, issued, Grant{Token: shown.Name, Labels: shown.Labels})
+	joined, err := agents.Claim(name, issued, Grant{Token: shown.Name, Labels: shown.Labels, Site: shown.Site})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -146,7 +146,9 @@ func (a *Authority) BusTLS() *tls.Config {
 
 // ClientTLS is for the server as a client of an external NATS cluster, whose
 // certificates come from this authority or one that this host trusts.
-func (a *Authority) ClientTLS() *tls.Config {
+func (a *Authority) ClientTLS() *tls.Config { return a.clusterTLS(a.clientIdentity) }
+
+func (a *Authority) clusterTLS(own func() (*identity, error)) *tls.Config {
 	roots, err := x509.SystemCertPool()
 	if err != nil {
 		roots = x509.NewCertPool()
@@ -155,7 +157,7 @@ func (a *Authority) ClientTLS() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12, RootCAs: roots,
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			return a.chain(a.clientIdentity())
+			return a.chain(own())
 		},
 	}
 }

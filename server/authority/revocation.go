@@ -2,6 +2,7 @@ package authority
 
 import (
 	"cmp"
+	"context"
 	"crypto/ecdsa"
 	"crypto/rand"
 	"crypto/sha256"
@@ -15,7 +16,8 @@ import (
 	"sync"
 	"time"
 
-	"pillion.dev/internal/store"
+	files "pillion.dev/internal/store"
+	"pillion.dev/server/store"
 )
 
 // Revocation ends the validity of an agent's certificates, or of a token, for ever.
@@ -35,14 +37,15 @@ type Revocation struct {
 // replaced data directory, and with those that agents carry. It is signed, so that an
 // agent can carry it but not change it.
 type revocations struct {
-	path string
-	key  *ecdsa.PrivateKey
-	now  func() time.Time
+	store store.Store
+	key   *ecdsa.PrivateKey
+	now   func() time.Time
 
-	mu     sync.Mutex
-	agents map[string]Revocation
-	tokens map[string]Revocation
-	signed []byte // the file
+	writing sync.Mutex // held while the list is loaded or written
+	mu      sync.Mutex
+	agents  map[string]Revocation
+	tokens  map[string]Revocation
+	signed  []byte // the file
 }
 
 // signedList is the file. Payload is JSON, a list of Revocation.
@@ -52,7 +55,8 @@ type signedList struct {
 }
 
 const (
-	revocationsFile = "revocations.json"
+	revocationsKept = "revocations" // a collection with a single item
+	revocationsFile = revocationsKept + ".json"
 	// revocationsLimit bounds a list from outside, bytes.
 	revocationsLimit = 4 << 20
 )
@@ -85,20 +89,41 @@ func parseRevocations(text []byte, key *ecdsa.PublicKey) (list []Revocation, err
 	return list, nil
 }
 
-func openRevocations(folder string, key *ecdsa.PrivateKey, now func() time.Time) (*revocations, error) {
-	r := &revocations{path: filepath.Join(folder, revocationsFile), key: key, now: now,
-		agents: map[string]Revocation{}, tokens: map[string]Revocation{}}
-	var own json.RawMessage
-	if found, err := store.Load(r.path, &own); err != nil || !found {
-		return r, err
+func openRevocations(ctx context.Context, kept store.Store, key *ecdsa.PrivateKey, now func() time.Time) (*revocations, error) {
+	r := &revocations{store: kept, key: key, now: now, agents: map[string]Revocation{}, tokens: map[string]Revocation{}}
+	return r, r.reload(ctx)
+}
+
+// reload adds the revocations of the store.
+func (r *revocations) reload(ctx context.Context) error {
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	return r.load(ctx)
+}
+
+func (r *revocations) load(ctx context.Context) error {
+	items, err := r.store.Load(ctx, revocationsKept)
+	if err != nil || items[store.Whole] == nil {
+		return err
 	}
-	// The directory is this server's own: the list stays valid if the authority is replaced.
-	list, err := parseRevocations(own, nil)
+	return r.merge(items[store.Whole])
+}
+
+// merge adds those of the store's item.
+func (r *revocations) merge(item []byte) error {
+	// A directory is this server's own: its list stays valid if the authority is replaced.
+	var key *ecdsa.PublicKey
+	if r.store.Shared() {
+		key = &r.key.PublicKey
+	}
+	list, err := parseRevocations(item, key)
 	if err != nil {
-		return nil, err
+		return err
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.add(list)
-	return r, r.sign()
+	return r.sign()
 }
 
 // add returns those that are new. The caller holds the lock.
@@ -117,7 +142,7 @@ func (r *revocations) add(list []Revocation) (added []Revocation) {
 	return added
 }
 
-// sign makes the file's content. The caller holds the lock.
+// sign makes the item. The caller holds the lock.
 func (r *revocations) sign() error {
 	list := slices.AppendSeq(slices.Collect(maps.Values(r.agents)), maps.Values(r.tokens))
 	slices.SortFunc(list, func(a, b Revocation) int {
@@ -135,8 +160,25 @@ func (r *revocations) sign() error {
 	return err
 }
 
-// record adds revocations and writes the file; after an error none is in effect.
+// record adds revocations and writes the list; after an error none is in effect. If another server
+// was faster, it adds them to what this one wrote.
 func (r *revocations) record(list ...Revocation) (added []Revocation, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), saveTime)
+	defer cancel()
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	for range savesMost {
+		if added, err = r.write(ctx, list); !errors.Is(err, store.ErrChanged) {
+			return added, err
+		}
+		if err := r.load(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return nil, err
+}
+
+func (r *revocations) write(ctx context.Context, list []Revocation) (added []Revocation, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	agents, tokens, signed := maps.Clone(r.agents), maps.Clone(r.tokens), r.signed
@@ -144,7 +186,7 @@ func (r *revocations) record(list ...Revocation) (added []Revocation, err error)
 		return nil, nil
 	}
 	if err = r.sign(); err == nil {
-		err = store.Replace(r.path, r.signed, 0o600)
+		err = r.store.Write(ctx, revocationsKept, map[string][]byte{store.Whole: r.signed})
 	}
 	if err != nil {
 		r.agents, r.tokens, r.signed = agents, tokens, signed
@@ -225,7 +267,7 @@ func MergePrevious(folder, previous string) (added int, path string, err error) 
 		}
 	}()
 	var text json.RawMessage
-	found, err := store.Load(filepath.Join(previous, revocationsFile), &text)
+	found, err := files.Load(filepath.Join(previous, revocationsFile), &text)
 	if err != nil || !found {
 		return 0, "", err
 	}
@@ -238,10 +280,10 @@ func MergePrevious(folder, previous string) (added int, path string, err error) 
 	if err != nil {
 		return 0, "", err
 	}
-	r, err := openRevocations(folder, own.key, time.Now)
+	r, err := openRevocations(context.Background(), store.NewFiles(folder, Documents...), own.key, time.Now)
 	if err != nil {
 		return 0, "", err
 	}
 	merged, err := r.record(list...)
-	return len(merged), r.path, err
+	return len(merged), filepath.Join(folder, revocationsFile), err
 }

@@ -1,21 +1,25 @@
 package authority
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base32"
 	"encoding/hex"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"pillion.dev/bus"
-	"pillion.dev/internal/store"
+	"pillion.dev/server/store"
 	"pillion.dev/session"
 )
 
@@ -50,25 +54,29 @@ type JoinBounds struct {
 	Agents string `json:"agents,omitempty"`
 	// Labels that agents get when they join with it.
 	Labels map[string]string `json:"labels,omitempty"`
+	// Site of which those that join with it are aggregators: they send rows of the site's agents.
+	Site string `json:"site,omitempty"`
 }
 
 // stored is a token in the file, with the hash of its secret.
 type stored struct {
 	Token
 	Hash string `json:"hash"` // SHA-256, hexadecimal
+	key  string // of its item
 }
 
 // Tokens are the secrets of users and joining hosts. Only their hashes are stored; a
 // secret has 160 random bits, so that an unsalted hash resists brute force.
 type Tokens struct {
-	path        string
+	store       store.Store
 	now         func() time.Time
 	fingerprint string
 	revocations *revocations
 
-	mu    sync.Mutex
-	list  []stored
-	dirty bool // Used has changed since the file was written
+	mu   sync.Mutex
+	list []stored
+	// dirty tokens, by the keys of their items, differ from the store.
+	dirty map[string]bool
 }
 
 const (
@@ -78,6 +86,11 @@ const (
 	secretLimit = 256
 	tokensLimit = 1000
 	usedStep    = time.Minute
+	tokensKept  = "tokens" // collection and section
+	// saveTime limits a write; savesMost is how often it is repeated because another server
+	// was faster.
+	saveTime  = 10 * time.Second
+	savesMost = 10
 )
 
 var secretText = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
@@ -87,13 +100,13 @@ var secretText = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadd
 func (t *Tokens) Create(wanted Token) (Token, string, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	secret, err := t.add(wanted)
+	var secret string
+	err := t.change(func() (err error) {
+		secret, err = t.add(wanted)
+		return err
+	})
 	if err != nil {
 		return Token{}, "", fmt.Errorf("create token %.70q: %w", wanted.Name, err)
-	}
-	if err := t.save(); err != nil {
-		t.list = t.list[:len(t.list)-1]
-		return Token{}, "", fmt.Errorf("create token %q: %w", wanted.Name, err)
 	}
 	return t.list[len(t.list)-1].Token, secret, nil
 }
@@ -123,7 +136,15 @@ func (t *Tokens) add(wanted Token) (secret string, err error) {
 	}
 	made := Token{Name: name, Role: role, Created: t.now().UTC(), Expires: expires, JoinBounds: wanted.JoinBounds}
 	made.Uses, made.Labels = 0, maps.Clone(wanted.Labels)
-	t.list = append(t.list, stored{made, hash(secret)})
+	number := uint64(0)
+	if n := len(t.list); n > 0 {
+		_, last := store.Own(t.list[n-1].key)
+		number, _ = strconv.ParseUint(last, 10, 64) // the key was made here
+		number++
+	}
+	key := store.Key(tokensKept, store.Position(number))
+	t.list = append(t.list, stored{made, hash(secret), key})
+	t.dirty[key] = true
 	return secret, nil
 }
 
@@ -131,12 +152,14 @@ func (t *Tokens) add(wanted Token) (secret string, err error) {
 const labelsMax = 64
 
 func (t *Token) checkBounds() error {
-	bounded := t.MaxUses != 0 || t.Agents != "" || len(t.Labels) != 0
+	bounded := t.MaxUses != 0 || t.Agents != "" || len(t.Labels) != 0 || t.Site != ""
 	switch {
 	case bounded && t.Role != RoleJoin:
-		return fmt.Errorf("%w: only join tokens are limited to uses and agents, and give labels", ErrInvalid)
+		return fmt.Errorf("%w: only join tokens are limited to uses and agents, and give labels and a site", ErrInvalid)
 	case t.Agents != "" && !bus.ValidAgent(strings.ReplaceAll(t.Agents, "*", "x")):
 		return fmt.Errorf("%w: agents %.70q: use a name, or a pattern such as rack7-*", ErrInvalid, t.Agents)
+	case t.Site != "" && !bus.ValidAgent(t.Site):
+		return fmt.Errorf("%w: site %.70q: use at most 63 lowercase letters, digits and inner hyphens", ErrInvalid, t.Site)
 	case len(t.Labels) > labelsMax:
 		return fmt.Errorf("%w: %d labels, at most %d", ErrInvalid, len(t.Labels), labelsMax)
 	}
@@ -167,14 +190,17 @@ func (t *Token) permits(name string) error {
 func (t *Tokens) use(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	i := t.find(name)
-	if i < 0 {
-		return
+	count := func() error {
+		if i := t.find(name); i >= 0 {
+			t.list[i].Uses++
+			t.dirty[t.list[i].key] = true
+		}
+		return nil
 	}
-	t.list[i].Uses++
-	t.dirty = true
-	_ = t.save() // Flush and the next change repeat it
-	if t.list[i].usedUp() {
+	if err := t.change(count); err != nil {
+		_ = count() // Flush and the next change repeat it
+	}
+	if i := t.find(name); i >= 0 && t.list[i].usedUp() {
 		_, _ = t.revocations.record(t.revocation(i)) // only for a restore, and repeated at the next start
 	}
 }
@@ -188,15 +214,20 @@ func (t *Tokens) revocation(i int) Revocation {
 func (t *Tokens) applyRevocations() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.markRevoked()
+}
+
+// markRevoked is applyRevocations. The caller holds the lock.
+func (t *Tokens) markRevoked() {
 	for i := range t.list {
 		k := &t.list[i]
 		one, revoked := t.revocations.token(k.Hash)
 		switch {
 		case !revoked:
 		case one.Used && !k.usedUp() && k.MaxUses != 0:
-			k.Uses, t.dirty = k.MaxUses, true
+			k.Uses, t.dirty[k.key] = k.MaxUses, true
 		case !one.Used && !k.Revoked:
-			k.Revoked, t.dirty = true, true
+			k.Revoked, t.dirty[k.key] = true, true
 		}
 	}
 }
@@ -256,7 +287,7 @@ func (t *Tokens) Check(secret string) (Token, error) {
 		return k.Token, fmt.Errorf("%w: %s: %d of %d hosts have joined with it", ErrUsedUp, k.Name, k.Uses, k.MaxUses)
 	}
 	if now.Sub(k.Used) >= usedStep {
-		k.Used, t.dirty = now, true
+		k.Used, t.dirty[k.key] = now, true
 	}
 	return k.Token, nil
 }
@@ -280,9 +311,16 @@ func (t *Tokens) List() []Token {
 func (t *Tokens) Revoke(name string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if err := t.change(func() error { return t.revoke(name) }); err != nil {
+		return fmt.Errorf("revoke token %.70q: %w", name, err)
+	}
+	return nil
+}
+
+func (t *Tokens) revoke(name string) error {
 	i := t.find(name)
 	if i < 0 {
-		return fmt.Errorf("revoke token %.70q: %w", name, ErrNotFound)
+		return ErrNotFound
 	}
 	if t.list[i].Revoked {
 		return nil
@@ -292,35 +330,156 @@ func (t *Tokens) Revoke(name string) error {
 		return k.Role == RoleAdmin && k.Name != name && !k.Revoked && !k.expired(now)
 	})
 	if t.list[i].Role == RoleAdmin && !another {
-		return fmt.Errorf("revoke token %q: %w", name, ErrLast)
+		return ErrLast
 	}
-	t.list[i].Revoked = true
+	t.list[i].Revoked, t.dirty[t.list[i].key] = true, true
 	_, err := t.revocations.record(t.revocation(i))
-	if err == nil {
-		err = t.save()
-	}
-	if err != nil {
-		t.list[i].Revoked = false
-		return fmt.Errorf("revoke token %q: %w", name, err)
-	}
-	return nil
+	return err
 }
 
 // Flush writes when tokens were last used. The server calls it when it stops; after a
 // crash only these times are lost.
 func (t *Tokens) Flush() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.dirty {
+	if t == nil { // a start failed before they were open
 		return nil
 	}
-	return t.save()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.change(func() error { return nil })
 }
 
+// change changes tokens and writes them; after an error it has changed none. If another server was
+// faster, it repeats that with what this one wrote. The caller holds the lock.
+func (t *Tokens) change(do func() error) error {
+	for attempt := 1; ; attempt++ {
+		list, dirty := slices.Clone(t.list), maps.Clone(t.dirty)
+		err := do()
+		if err == nil {
+			err = t.save()
+		}
+		if err == nil {
+			return nil
+		}
+		t.list, t.dirty = list, dirty
+		if !errors.Is(err, store.ErrChanged) || attempt == savesMost {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), saveTime)
+		err = t.load(ctx)
+		cancel()
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// save writes the tokens that differ from the store.
 func (t *Tokens) save() error {
-	if err := store.Save(t.path, t.list, 0o600); err != nil {
+	var list []stored
+	for _, k := range t.list {
+		if t.dirty[k.key] {
+			list = append(list, k)
+		}
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	if err := t.write(list); err != nil {
 		return err
 	}
-	t.dirty = false
+	clear(t.dirty)
 	return nil
+}
+
+func (t *Tokens) write(list []stored) error {
+	items := map[string][]byte{}
+	for _, k := range list {
+		text, err := json.Marshal(k)
+		if err != nil {
+			return err
+		}
+		items[k.key] = text
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), saveTime)
+	defer cancel()
+	if err := t.store.Write(ctx, tokensKept, items); err != nil {
+		return err
+	}
+	for _, k := range list {
+		delete(t.dirty, k.key)
+	}
+	return nil
+}
+
+// reload replaces the tokens by those of the store.
+func (t *Tokens) reload(ctx context.Context) error {
+	t.mu.Lock()
+	err := t.load(ctx)
+	t.mu.Unlock()
+	if err == nil {
+		t.applyRevocations()
+	}
+	return err
+}
+
+// load replaces the tokens by those of the store. The caller holds the lock.
+func (t *Tokens) load(ctx context.Context) error {
+	items, err := t.store.Load(ctx, tokensKept)
+	if err != nil {
+		return err
+	}
+	before := t.list
+	t.list = nil
+	for _, key := range slices.Sorted(maps.Keys(items)) {
+		k := stored{key: key}
+		if err := json.Unmarshal(items[key], &k); err != nil {
+			t.list = before
+			return fmt.Errorf("read token: %w", err)
+		}
+		t.list = append(t.list, k)
+	}
+	for _, old := range before {
+		t.keepUse(old)
+	}
+	return nil
+}
+
+// keepUse takes over when this server last saw a token used.
+func (t *Tokens) keepUse(old stored) {
+	for i := range t.list {
+		if k := &t.list[i]; k.Hash == old.Hash && old.Used.After(k.Used) {
+			k.Used, t.dirty[k.key] = old.Used, true
+		}
+	}
+}
+
+// flushing writes when tokens were last used, until the context ends: other servers show it.
+func (t *Tokens) flushing(ctx context.Context) {
+	ticks := time.NewTicker(usedStep)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+			_ = t.Flush() // repeated a minute later
+		}
+	}
+}
+
+// followed applies what another server has written; tokens are never deleted. The caller holds the lock.
+func (t *Tokens) followed(key string, item []byte) {
+	k := stored{key: key}
+	if json.Unmarshal(item, &k) != nil {
+		return // the next load reports it
+	}
+	at, found := slices.BinarySearchFunc(t.list, key, func(k stored, key string) int { return strings.Compare(k.key, key) })
+	if found {
+		old := t.list[at]
+		t.list[at] = k
+		t.keepUse(old)
+	} else {
+		t.list = slices.Insert(t.list, at, k)
+	}
+	t.markRevoked()
 }

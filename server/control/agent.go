@@ -34,6 +34,7 @@ type Agent struct {
 	TokenLabels        map[string]string
 	ApprovedLabels     map[string]string
 	SetLabels          map[string]string
+	Site               string // whose aggregator it is; empty: it is none
 	ClaimedLabels      map[string]string
 	AddressConflicts   []AddressConflict
 	ApprovedAddresses  []string
@@ -76,8 +77,10 @@ type enrolment struct {
 	Labels  map[string]string `json:"labels,omitempty"`
 	// Token is the join token with which it joined, TokenLabels those that it gave.
 	// ApprovedLabels are, of an agent of an earlier version, its own at the upgrade.
-	Token          string            `json:"token,omitempty"`
-	TokenLabels    map[string]string `json:"token_labels,omitempty"`
+	Token       string            `json:"token,omitempty"`
+	TokenLabels map[string]string `json:"token_labels,omitempty"`
+	// Site whose aggregator it is, by its join token; no session selects it.
+	Site           string            `json:"site,omitempty"`
 	ApprovedLabels map[string]string `json:"approved_labels,omitempty"`
 	// ApprovedAddresses are those that count as its own without a proof.
 	ApprovedAddresses []netip.Prefix `json:"approved_addresses,omitempty"`
@@ -106,8 +109,6 @@ func (e enrolment) clone() enrolment {
 	return e // all other fields are immutable
 }
 
-const agentsMax = 10_000
-
 // alter changes the stored state of an agent.
 func (c *Control) alter(what, name string, change func(*agent) error) error {
 	c.mu.Lock()
@@ -117,7 +118,10 @@ func (c *Control) alter(what, name string, change func(*agent) error) error {
 	if a != nil {
 		before = a.enrolment.clone()
 		err = change(a)
-		c.changed.agents = true
+		c.changed.agent(name)
+		if err == nil && !before.plannedAs(a.enrolment) {
+			c.stale.sessions = true
+		}
 	}
 	c.mu.Unlock()
 	if err == nil {
@@ -129,6 +133,18 @@ func (c *Control) alter(what, name string, change func(*agent) error) error {
 	return nil
 }
 
+// plannedAs reports whether sessions are planned with both in the same way.
+func (e *enrolment) plannedAs(o enrolment) bool {
+	return maps.Equal(e.labels(), o.labels()) && e.Revoked == o.Revoked && slices.Equal(e.ApprovedAddresses, o.ApprovedAddresses)
+}
+
+// Registered returns the number of agents, and how many could not be enrolled because that is limited.
+func (c *Control) Registered() (agents int, refused uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.agents), c.unenrolled
+}
+
 // Agents returns all agents, by name.
 func (c *Control) Agents() []Agent {
 	c.mu.Lock()
@@ -138,6 +154,35 @@ func (c *Control) Agents() []Agent {
 		agents = append(agents, c.agents[name].view())
 	}
 	return agents
+}
+
+// AgentsAfter returns at most so many agents, by name, of those whose names are after one and that have
+// a label, key or key=value; more: there are others after them. Without a limit and without a label it
+// returns all.
+func (c *Control) AgentsAfter(after, label string, most int) (agents []Agent, more bool) {
+	key, value, exact := strings.Cut(label, "=")
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var names []string
+	for name, a := range c.agents {
+		if name <= after {
+			continue
+		}
+		if key != "" {
+			if held, has := a.labels()[key]; !has || exact && held != value {
+				continue
+			}
+		}
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	if most > 0 && len(names) > most {
+		names, more = names[:most], true
+	}
+	for _, name := range names {
+		agents = append(agents, c.agents[name].view())
+	}
+	return agents, more
 }
 
 // Agent returns one agent.
@@ -197,13 +242,16 @@ func (c *Control) DeleteAgent(name string) error {
 	default:
 		delete(c.agents, name)
 		c.retire(a)
-		c.changed.agents, c.changed.assignments = true, true
+		c.changed.agent(name)
+		c.changed.assignment(name)
+		c.stale.sessions, c.stale.addresses = true, true
 	}
 	c.mu.Unlock()
 	if err == nil {
 		err = c.commit(func() {
 			c.agents[name] = a
 			delete(c.retired, a.Number)
+			c.numbers[a.Number] = true
 		})
 	}
 	if err != nil {
@@ -316,14 +364,19 @@ func readReply(text []byte) (session.Reply, error) {
 func (c *Control) hosts(withRevoked bool) []session.Host {
 	var hosts []session.Host
 	for _, name := range slices.Sorted(maps.Keys(c.agents)) {
-		if a := c.agents[name]; withRevoked || !a.Revoked {
-			hosts = append(hosts, session.Host{
-				Name: name, Labels: a.labels(), Connected: a.connected, Addresses: global(a.Interfaces),
-				Capabilities: a.Capabilities, Conflicts: a.conflicts, Clock: a.state.Clock, Boot: a.state.Boot,
-			})
+		if a := c.agents[name]; a.Site == "" && (withRevoked || !a.Revoked) {
+			hosts = append(hosts, a.host())
 		}
 	}
 	return hosts
+}
+
+// host returns the agent for session planning.
+func (a *agent) host() session.Host {
+	return session.Host{
+		Name: a.Name, Labels: a.labels(), Connected: a.connected, Addresses: a.addresses,
+		Capabilities: a.Capabilities, Conflicts: a.conflicts, Clock: a.state.Clock, Boot: a.state.Boot,
+	}
 }
 
 // global returns the global unicast addresses of these interfaces.

@@ -422,3 +422,20 @@ func limitOf(s Session, agent string) string {
 	}
 	return ""
 }
+
+// TestAgentLimit: beyond the limit no agent is enrolled, which is counted, and the others are unaffected.
+func TestAgentLimit(t *testing.T) {
+	bed(t, func(b *testbed) {
+		b.join("h1", "h2")
+		b.control.Options.Agents = 2
+		if _, err := b.control.Claim("h3", certificate("3"), authority.Grant{}); !errors.Is(err, ErrState) || !strings.Contains(err.Error(), "limits.agents") {
+			t.Errorf("a third agent: %v", err)
+		}
+		if agents, refused := b.control.Registered(); agents != 2 || refused != 1 {
+			t.Errorf("%d agents, %d refused", agents, refused)
+		}
+		if err := b.control.Standing("h1", certificate("1")); err != nil {
+			t.Error(err)
+		}
+	})
+}

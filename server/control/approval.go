@@ -14,11 +14,11 @@ import (
 // labels returns those by which sessions select the agent: those of its join token, approved
 // ones, and those that operators set; the latter take precedence. What it says of itself does
 // not count.
-func (a *agent) labels() map[string]string {
+func (e *enrolment) labels() map[string]string {
 	labels := map[string]string{}
-	maps.Copy(labels, a.TokenLabels)
-	maps.Copy(labels, a.ApprovedLabels)
-	maps.Copy(labels, a.Labels)
+	maps.Copy(labels, e.TokenLabels)
+	maps.Copy(labels, e.ApprovedLabels)
+	maps.Copy(labels, e.Labels)
 	return labels
 }
 

@@ -3,8 +3,10 @@ package control
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -12,56 +14,130 @@ import (
 	"pillion.dev/session"
 )
 
-// assign computes one assignment for each agent with the tasks of all sessions. It
-// changes nothing for agents that have it already.
-func (c *Control) assign(now time.Time) {
+// assign computes the assignments of the agents that are concerned by what has changed since the
+// last round, from the tasks of all sessions. It changes nothing for agents that have theirs
+// already. It returns the sessions whose state may differ.
+func (c *Control) assign(now time.Time) map[*record]bool {
+	affected := map[*record]bool{}
 	if now.Before(c.adoptUntil) {
+		for _, r := range c.sessions {
+			affected[r] = true
+		}
+		return affected
+	}
+	changed := c.stale
+	c.stale = stale{agents: map[string]bool{}} // what this round changes concerns the next one
+	agents := changed.agents
+	planned := c.replan(&changed)
+	held := c.held(planned, &changed)
+	for _, r := range planned {
+		affected[r] = true
+		c.planTasks(r, held[r.Spec.Name], agents)
+	}
+	if changed.everyone {
+		for name := range c.agents {
+			agents[name] = true
+		}
+	}
+	own := map[string][]*record{}
+	for _, r := range c.plan.order {
+		for name := range smaller(r.tasks, agents) {
+			if _, has := r.tasks[name]; has && agents[name] {
+				own[name] = append(own[name], r)
+			}
+		}
+		for name := range r.refused {
+			if agents[name] {
+				delete(r.refused, name)
+				affected[r] = true
+			}
+		}
+	}
+	for name := range agents {
+		if a := c.agents[name]; a != nil {
+			c.assignAgent(a, own[name], affected, now)
+		}
+	}
+	c.plan.done = true
+	return affected
+}
+
+// assignAgent assigns to an agent its tasks of these sessions, in the order of precedence.
+func (c *Control) assignAgent(a *agent, sessions []*record, affected map[*record]bool, now time.Time) {
+	var tasks []session.Assignment
+	for _, r := range sessions {
+		tasks = append(tasks, c.resolveConflict(r, a.Name, tasks, r.tasks[a.Name]))
+		if r.refused[a.Name] != "" {
+			affected[r] = true
+		}
+	}
+	next := session.Union(tasks...)
+	a.restricted = session.Restrict(&next, a.Name, c.plan.byName.Of(a.Name, next))
+	c.limit(a, next, c.plan.unauthenticated)
+	sum := digest(next)
+	stale := a.state.Revision > a.sent.Revision && !a.asking // of a server that lost its state
+	if a.sent.Revision == 0 && a.state.Revision == 0 && len(tasks) == 0 || sum == a.digest && !stale {
 		return
 	}
-	planned := c.hosts(false)
-	known := c.hosts(true)
-	addresses, _ := session.Distinct(known)
-	held := c.held()
-	tasks := map[string][]session.Assignment{}
-	c.resolve(planned)
-	unauthenticated := c.unauthenticated(known)
-	for _, r := range c.inOrder() {
-		r.refused, r.lacking = map[string]string{}, map[string]string{}
-		for _, host := range known {
-			if why := cmp.Or(addresses.Lack(r.Spec, host), session.Incapable(r.Spec, host)); why != "" {
-				r.lacking[host.Name] = why
-			}
-		}
-		r.points, r.waypoints = map[string][]string{}, nil
-		spec := r.Spec
-		if r.leavesAuthentication() {
-			spec.Authentication = session.Authenticated
-			if unauthenticated[spec.Name] != "" {
-				spec.Authentication = session.Unauthenticated
-			}
-		}
-		for agent, a := range session.Assign(spec, planned, addresses, r.pairs, held[r.Spec.Name], c.open(r)) {
-			for _, task := range a.Points {
-				if measures(known, agent, task.Point) {
-					r.points[agent] = append(r.points[agent], task.Point)
-				}
-			}
-			r.waypoint(agent, a, known)
-			c.entrust(r, agent, a)
-			tasks[agent] = append(tasks[agent], c.resolveConflict(r, agent, known, tasks[agent], a))
+	a.assign(next, sum, now)
+	c.touch(a)
+	c.changed.assignment(a.Name)
+}
+
+// planTasks computes the tasks of a session, and adds to agents those whose tasks differ from the ones
+// of the last round.
+func (c *Control) planTasks(r *record, held []session.Pair, agents map[string]bool) {
+	spec := r.Spec
+	if r.leavesAuthentication() {
+		spec.Authentication = session.Authenticated
+		if c.plan.unauthenticated[spec.Name] != "" {
+			spec.Authentication = session.Unauthenticated
 		}
 	}
-	for name, a := range c.agents {
-		next := session.Union(tasks[name]...)
-		a.restricted = session.Restrict(&next, name, known)
-		c.limit(a, next, unauthenticated)
-		text := content(next)
-		stale := a.state.Revision > a.sent.Revision && !a.asking // of a server that lost its state
-		if a.sent.Revision == 0 && a.state.Revision == 0 && len(tasks[name]) == 0 || text == a.text && !stale {
-			continue
+	before, moved := r.tasks, r.Run != nil && !r.Run.Start.Equal(r.plannedStart)
+	if r.Run != nil {
+		r.plannedStart = r.Run.Start
+	}
+	r.tasks, r.points, r.waypoints = map[string]session.Assignment{}, map[string][]string{}, nil
+	r.lacking, r.members = map[string]string{}, map[string]bool{}
+	if r.refused == nil {
+		r.refused = map[string]string{}
+	}
+	for _, pair := range slices.Concat(r.pairs, held) {
+		c.include(r, pair.Source)
+		c.include(r, pair.Destination)
+	}
+	for agent, a := range session.Assign(spec, c.plan.hosts, c.plan.addresses, r.pairs, held, c.open(r)) {
+		c.include(r, agent)
+		for _, task := range a.Points {
+			if host, known := c.plan.byName[agent]; !known || host.Measures(task.Point) {
+				r.points[agent] = append(r.points[agent], task.Point)
+			}
 		}
-		a.assign(next, text, now)
-		c.changed.assignments = true
+		c.waypoint(r, agent, a)
+		c.entrust(r, agent, a)
+		r.tasks[agent] = a
+		if moved || !reflect.DeepEqual(before[agent], a) {
+			agents[agent] = true
+		}
+	}
+	for agent := range before {
+		if _, has := r.tasks[agent]; !has {
+			agents[agent] = true
+		}
+	}
+}
+
+// include makes an agent a member of the session, and notes why it cannot be measured.
+func (c *Control) include(r *record, agent string) {
+	if r.members[agent] {
+		return
+	}
+	r.members[agent] = true
+	if host, known := c.plan.byName[agent]; known {
+		if why := cmp.Or(c.plan.addresses.Lack(r.Spec, host), session.Incapable(r.Spec, host)); why != "" {
+			r.lacking[agent] = why
+		}
 	}
 }
 
@@ -75,21 +151,15 @@ func (c *Control) limit(a *agent, tasks session.Assignment, unauthenticated map[
 }
 
 // waypoint notes an agent that is a waypoint of the session, and why it cannot be. It needs no address.
-func (r *record) waypoint(agent string, a session.Assignment, hosts []session.Host) {
+func (c *Control) waypoint(r *record, agent string, a session.Assignment) {
 	if !slices.ContainsFunc(a.Destinations, func(t session.DestinationTask) bool { return len(t.Amends) > 0 }) {
 		return
 	}
 	r.waypoints = append(r.waypoints, agent)
 	delete(r.lacking, agent)
-	if i := slices.IndexFunc(hosts, func(h session.Host) bool { return h.Name == agent }); i >= 0 && !hosts[i].Divides() {
+	if host, known := c.plan.byName[agent]; known && !host.Divides() {
 		r.lacking[agent] = fmt.Sprintf("the version of the agent on %s does not support waypoints: update it", agent)
 	}
-}
-
-// measures reports whether an agent can measure a point, by its capabilities.
-func measures(hosts []session.Host, agent, point string) bool {
-	i := slices.IndexFunc(hosts, func(h session.Host) bool { return h.Name == agent })
-	return i < 0 || hosts[i].Measures(point)
 }
 
 // inOrder returns the sessions by the start of their runs: if two conflict, the older
@@ -105,13 +175,28 @@ func (c *Control) inOrder() []*record {
 	})
 }
 
-// held returns the pairs, by session, for which marked packets may still arrive.
-func (c *Control) held() map[string][]session.Pair {
+// held returns the pairs of these sessions, by session, for which marked packets may still arrive.
+func (c *Control) held(sessions []*record, changed *stale) map[string][]session.Pair {
 	held := map[string][]session.Pair{}
-	for name, a := range c.agents {
-		for l := range a.marking {
-			held[l.session] = append(held[l.session], session.Pair{Source: name, Destination: l.peer})
+	add := func(name string) {
+		if a := c.agents[name]; a != nil {
+			for l := range a.marking {
+				held[l.session] = append(held[l.session], session.Pair{Source: name, Destination: l.peer})
+			}
 		}
+	}
+	if changed.sessions {
+		for name := range c.agents {
+			add(name)
+		}
+		return held
+	}
+	names := maps.Clone(changed.agents)
+	for _, r := range sessions {
+		maps.Copy(names, r.members)
+	}
+	for name := range names {
+		add(name)
 	}
 	return held
 }
@@ -122,6 +207,9 @@ func (c *Control) open(r *record) []session.Pair {
 	var open []session.Pair
 	for _, pair := range r.pairs {
 		source, destination := c.agents[pair.Source], c.agents[pair.Destination]
+		if source == nil || destination == nil {
+			continue // deleted: this round or the next one resolves the pairs again
+		}
 		if source.marksFor(link{r.Spec.Name, pair.Destination}) || destination.ready(r.Spec.Name, pair.Source) {
 			open = append(open, pair)
 		}
@@ -136,11 +224,15 @@ func (a *agent) ready(session, source string) bool {
 
 // resolveConflict removes the source of a session from its tasks if it conflicts with
 // those of older sessions, which happens when agents join while sessions run.
-func (c *Control) resolveConflict(r *record, agent string, hosts []session.Host, older []session.Assignment, tasks session.Assignment) session.Assignment {
+func (c *Control) resolveConflict(r *record, agent string, older []session.Assignment, tasks session.Assignment) session.Assignment {
+	if len(older) == 0 || len(tasks.Sources) == 0 {
+		return tasks
+	}
 	others := session.Union(older...).Sources
-	policies := slices.ContainsFunc(hosts, func(h session.Host) bool { return h.Name == agent && h.HasPolicies() })
+	policies := c.plan.byName[agent].HasPolicies()
+	peers := c.plan.byName.Of(agent, tasks)
 	for _, task := range tasks.Sources {
-		if err := session.Fits(others, task, policies, hosts); err != nil {
+		if err := session.Fits(others, task, policies, peers); err != nil {
 			r.refused[agent] = err.Error()
 			tasks.Sources, tasks.Traces = nil, nil
 			break
@@ -168,11 +260,17 @@ func (c *Control) questions(now time.Time) []question {
 	return questions
 }
 
+// errNotLeading is an assignment that another server of the fleet sends.
+var errNotLeading = errors.New("another server leads the fleet")
+
 // tell sends an agent its assignment and processes the reply.
 func (c *Control) tell(ctx context.Context, q question) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	reply, err := c.ask(ctx, q.agent, session.Request{Apply: &q.apply})
+	reply, err := session.Reply{}, errNotLeading
+	if c.Leads() {
+		reply, err = c.ask(ctx, q.agent, session.Request{Apply: &q.apply})
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.Now()
@@ -181,6 +279,7 @@ func (c *Control) tell(ctx context.Context, q question) {
 		return
 	}
 	a.asking = false
+	c.touch(a)
 	switch {
 	case err != nil && a.sent.Revision == q.apply.Revision:
 		a.fault = clip(err.Error())
@@ -194,138 +293,4 @@ func (c *Control) tell(ctx context.Context, q question) {
 		}
 	}
 	c.hurry()
-}
-
-// settle determines the state of each session.
-func (c *Control) settle(now time.Time) {
-	for _, r := range c.sessions {
-		c.settleOne(r, now)
-	}
-}
-
-func (c *Control) settleOne(r *record, now time.Time) {
-	winding := c.winding(r.Spec.Name)
-	if r.Phase == Stopping && !winding {
-		c.phase(r, Ended, r.Reason)
-	}
-	r.reason = r.Reason
-	switch {
-	case r.Phase != "":
-		r.state = r.Phase
-	case r.Run == nil && winding:
-		r.state = Stopping
-	case r.Run == nil:
-		r.state = Scheduled
-	default:
-		c.settleRunning(r, now)
-	}
-}
-
-// winding reports whether some agent still has, or may have, a task of a session.
-func (c *Control) winding(name string) bool {
-	for _, a := range c.agents {
-		for l := range a.marking {
-			if l.session == name {
-				return true
-			}
-		}
-		for _, task := range a.sent.Destinations {
-			if task.Session == name && !a.Revoked {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// reasonsMax limits the reasons in the state of a session.
-const reasonsMax = 3
-
-func (c *Control) settleRunning(r *record, now time.Time) {
-	faults, waits := c.faults(r, now)
-	r.state, r.reason = Running, r.Run.Reason
-	fresh := now.Sub(r.changed) < startTime
-	switch {
-	case len(faults) == 0 && len(waits) == 0:
-		return
-	case len(faults) == 0 && fresh:
-		r.state, r.reason = Starting, ""
-		return
-	}
-	r.state = Degraded
-	all := append(faults, waits...)
-	if len(all) > reasonsMax {
-		all = append(all[:reasonsMax], fmt.Sprintf("and %d more", len(all)-reasonsMax))
-	}
-	r.reason = strings.Join(all, "; ")
-}
-
-// faults returns the problems of a running session, and what it waits for.
-func (c *Control) faults(r *record, now time.Time) (faults, waits []string) {
-	if len(r.pairs) == 0 {
-		return nil, []string{"no two agents match"}
-	}
-	name := r.Spec.Name
-	agents := map[string]bool{}
-	for _, pair := range r.pairs {
-		agents[pair.Source], agents[pair.Destination] = true, true
-		source, destination := c.agents[pair.Source], c.agents[pair.Destination]
-		if source == nil || destination == nil || !source.connected || !destination.connected || r.refused[pair.Source] != "" ||
-			r.lacking[pair.Source] != "" || r.lacking[pair.Destination] != "" {
-			continue // reported once for the agent
-		}
-		switch {
-		case !destination.runs(name, roleDestination) || !destination.reads(name, pair.Source):
-			waits = append(waits, fmt.Sprintf("%s is waiting: the destination on %s is not running", pair.Source, pair.Destination))
-		case !source.marksFor(link{name, pair.Destination}) || !source.runs(name, roleSource):
-			waits = append(waits, fmt.Sprintf("the source on %s is not running", pair.Source))
-		}
-	}
-	for _, agent := range slices.Sorted(maps.Keys(agents)) {
-		faults = append(faults, c.agentFaults(r, agent, now)...)
-	}
-	for _, agent := range slices.Sorted(maps.Keys(r.points)) {
-		if !agents[agent] {
-			faults = append(faults, c.agentFaults(r, agent, now)...)
-		}
-		for _, point := range r.points[agent] {
-			if a := c.agents[agent]; a != nil && a.connected && !a.runs(name, point) {
-				waits = append(waits, fmt.Sprintf("the point %s on %s is not running", point, agent))
-			}
-		}
-	}
-	for _, agent := range slices.Sorted(slices.Values(r.waypoints)) {
-		faults = append(faults, c.agentFaults(r, agent, now)...)
-		if a := c.agents[agent]; a != nil && a.connected && r.lacking[agent] == "" && !a.runs(name, roleDestination) {
-			waits = append(waits, fmt.Sprintf("the waypoint on %s is not running: delays are not divided there", agent))
-		}
-	}
-	slices.Sort(waits)
-	return faults, slices.Compact(waits)
-}
-
-func (c *Control) agentFaults(r *record, name string, now time.Time) (faults []string) {
-	a := c.agents[name]
-	switch {
-	case a == nil:
-		return []string{name + " has left"}
-	case !a.connected && now.Sub(r.changed) >= aliveFor:
-		faults = append(faults, name+" is away")
-	case r.lacking[name] != "":
-		faults = append(faults, r.lacking[name])
-	case !a.duplicated.IsZero() && now.Sub(a.duplicated) < quiet:
-		faults = append(faults, "two processes use the name "+name)
-	}
-	if r.refused[name] != "" {
-		faults = append(faults, name+": "+r.refused[name])
-	}
-	if a.fault != "" {
-		faults = append(faults, fmt.Sprintf("%s did not accept its tasks: %s", name, a.fault))
-	}
-	for _, t := range a.status {
-		if t.Session == r.Spec.Name && t.Error != "" {
-			faults = append(faults, fmt.Sprintf("%s on %s: %s", t.Role, name, t.Error))
-		}
-	}
-	return faults
 }

@@ -28,17 +28,18 @@ func (c *Control) Claim(name string, certificate authority.Certificate, grant au
 		c.mu.Unlock()
 		return false, fmt.Errorf("reserve agent name %q: %w", name, ErrExists)
 	}
-	if len(c.agents) >= agentsMax {
+	if len(c.agents) >= c.Options.Agents {
+		c.unenrolled++
 		c.mu.Unlock()
-		return false, fmt.Errorf("reserve agent name %q: %w: limit of %d agents reached", name, ErrState, agentsMax)
+		return false, fmt.Errorf("reserve agent name %q: %w: limit of %d agents reached (limits.agents in the server's configuration)", name, ErrState, c.Options.Agents)
 	}
 	c.addAgent(enrolment{
 		Name: name, Serial: certificate.Serial, Key: certificate.Key, Expires: certificate.Expires, Enrolled: c.Now(),
-		Token: grant.Token, TokenLabels: maps.Clone(grant.Labels),
+		Token: grant.Token, TokenLabels: maps.Clone(grant.Labels), Site: grant.Site,
 	})
-	c.changed.agents = true
+	c.changed.agent(name)
 	c.mu.Unlock()
-	if err := c.commit(func() { delete(c.agents, name) }); err != nil {
+	if err := c.commit(func() { c.removeAgent(name) }); err != nil {
 		return false, fmt.Errorf("reserve agent name %q: %w", name, err)
 	}
 	c.mu.Lock()
@@ -82,15 +83,17 @@ func (c *Control) Standing(name string, certificate authority.Certificate) error
 		return fmt.Errorf("admit agent %q: %w", name, ErrRevoked)
 	// Versions that kept no list of revocations issued certificates of generation 0: an
 	// unknown name with one may have been revoked and deleted.
-	case a == nil && (generation == 0 || c.Revocations == nil || len(c.agents) >= agentsMax):
+	case a == nil && (generation == 0 || c.Revocations == nil || len(c.agents) >= c.Options.Agents):
 		return fmt.Errorf("admit agent %q: %w", name, ErrNotFound)
+	case a == nil && !c.Leads(), a != nil && !c.Leads() && generation > authority.Generation(a.Serial):
+		return nil // the leading server has issued it, or records it
 	case a == nil:
 		c.recover(c.addAgent(enrolment{Name: name, Enrolled: c.Now()}), certificate)
 		return nil
 	case same(a.Serial, a.Key, certificate):
 		if a.Previous != "" || a.Key != certificate.Key {
 			a.Previous, a.PreviousKey, a.Key = "", "", certificate.Key
-			c.changed.agents = true
+			c.changed.agent(name)
 		}
 		return nil
 	case a.Previous != "" && same(a.Previous, a.PreviousKey, certificate):
@@ -107,7 +110,7 @@ func (c *Control) Standing(name string, certificate authority.Certificate) error
 func (c *Control) recover(a *agent, certificate authority.Certificate) {
 	a.Serial, a.Key, a.Expires = certificate.Serial, certificate.Key, certificate.Expires
 	a.Previous, a.PreviousKey = "", ""
-	c.changed.agents = true
+	c.changed.agent(a.Name)
 	c.event("agent-recovered", event.Warning, a.Name, "", "the certificate of %s was issued after the backup from which this server was restored, and is accepted; approve its labels again", a.Name)
 	c.hurry()
 }
@@ -124,7 +127,8 @@ func (c *Control) reconcile(e *enrolment) error {
 		return c.Revocations.RevokeAgent(e.Name, generation)
 	}
 	if listed && !e.Revoked {
-		e.Revoked, c.changed.agents = true, true
+		e.Revoked = true
+		c.changed.agent(e.Name)
 	}
 	return nil
 }
@@ -171,6 +175,16 @@ func (c *Control) Admit(name string) error {
 		return fmt.Errorf("admit agent %q: %w", name, ErrRevoked)
 	}
 	return nil
+}
+
+// Site returns the site for whose agents an agent may send rows; empty: for none.
+func (c *Control) Site(name string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if a := c.agents[name]; a != nil && !a.Revoked {
+		return a.Site
+	}
+	return ""
 }
 
 // same reports whether a recorded certificate has the key of another. Of those that an

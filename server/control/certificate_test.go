@@ -71,7 +71,7 @@ func TestLabelsAreApprovedAtTheUpgrade(t *testing.T) {
 	bed(t, func(b *testbed) {
 		b.join("h1")
 		b.stop()
-		path := filepath.Join(b.control.Dir, "agents.json")
+		path := filepath.Join(b.dir, "agents.json")
 		var file map[string]any
 		text, err := os.ReadFile(path)
 		if err == nil {

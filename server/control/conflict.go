@@ -22,7 +22,7 @@ const absentFor = 10 * time.Minute
 // noteAddresses records since when the agent has reported its addresses.
 func (a *agent) noteAddresses(now time.Time) {
 	since := map[string]time.Time{}
-	for _, address := range global(a.Interfaces) {
+	for _, address := range a.addresses {
 		since[address] = now
 		if before, found := a.Since[address]; found {
 			since[address] = before
@@ -43,7 +43,8 @@ func (a *agent) sinceOf(address string) time.Time {
 // conflicts returns, by agent, its addresses that another agent keeps, and which: the one that
 // is there and has reported the address for longest.
 func (c *Control) conflicts(now time.Time) map[string]map[string]string {
-	incumbents := map[string]*agent{}
+	incumbents := make(map[string]*agent, 2*len(c.agents))
+	sharing := map[string]bool{}
 	absent := func(a *agent) int {
 		if a.Revoked {
 			return 2
@@ -53,20 +54,29 @@ func (c *Control) conflicts(now time.Time) map[string]map[string]string {
 		}
 		return 0
 	}
-	reported := map[string][]string{}
 	for name, a := range c.agents {
-		reported[name] = global(a.Interfaces)
-		for _, address := range reported[name] {
+		for _, address := range a.addresses {
 			other := incumbents[address]
+			if other != nil && other != a {
+				sharing[name], sharing[other.Name] = true, true
+			}
 			if other == nil || cmp.Or(cmp.Compare(absent(a), absent(other)), a.sinceOf(address).Compare(other.sinceOf(address)),
 				cmp.Compare(name, other.Name)) < 0 {
 				incumbents[address] = a
 			}
 		}
 	}
+	c.plan.sharing, c.absentAt = sharing, time.Time{}
+	for name := range sharing {
+		if a := c.agents[name]; !a.connected && absent(a) == 0 {
+			if at := latest(a.lastReport, c.began).Add(absentFor); c.absentAt.IsZero() || at.Before(c.absentAt) {
+				c.absentAt = at
+			}
+		}
+	}
 	conflicts := map[string]map[string]string{}
-	for name, addresses := range reported {
-		for _, address := range addresses {
+	for name := range sharing {
+		for _, address := range c.agents[name].addresses {
 			if keeper := incumbents[address].Name; keeper != name {
 				if conflicts[name] == nil {
 					conflicts[name] = map[string]string{}
@@ -88,8 +98,16 @@ func latest(a, b time.Time) time.Time {
 // reportConflicts raises an event for each pair of agents that begins to report the same
 // addresses.
 func (c *Control) reportConflicts(now time.Time) {
+	if !c.stale.addresses && !c.stale.sessions && (c.absentAt.IsZero() || !now.After(c.absentAt)) {
+		return
+	}
 	all := c.conflicts(now)
 	for name, a := range c.agents {
+		if maps.Equal(a.conflicts, all[name]) {
+			continue
+		}
+		c.stale.addresses = true
+		c.touch(a)
 		before := map[string]bool{}
 		for _, keeper := range a.conflicts {
 			before[keeper] = true

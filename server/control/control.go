@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"pillion.dev/server/event"
+	"pillion.dev/server/store"
 	"pillion.dev/session"
 )
 
@@ -76,8 +77,11 @@ type Revocations interface {
 
 // Options of a Control.
 type Options struct {
-	// Dir is the folder of its documents; it exists.
-	Dir    string
+	// Store keeps agents, sessions and assignments.
+	Store store.Store
+	// Leads reports whether this server decides who joins and sends assignments and leases, rather
+	// than another one, which writes the store; nil: always.
+	Leads  func() bool
 	Bus    Bus
 	Events event.Sink
 	// Revocations may be nil: then only its own documents have them.
@@ -88,6 +92,8 @@ type Options struct {
 	// Grace is how long a destination reads on after a source has stopped, for
 	// packets on the way; default 2 s.
 	Grace time.Duration
+	// Agents that may be registered; default 100,000.
+	Agents int
 	// Addresses of one agent that are considered; default 1024. Refused, if set, is called
 	// for reports that are invalid or beyond it.
 	Addresses int
@@ -115,6 +121,8 @@ const (
 	quiet = time.Minute
 )
 
+const defaultAgents = 100_000
+
 // Control is safe for concurrent use.
 type Control struct {
 	Options
@@ -122,12 +130,23 @@ type Control struct {
 	mu       sync.Mutex
 	agents   map[string]*agent
 	retired  map[uint32]time.Time // numbers of agents that were deleted, and when
+	numbers  map[uint32]bool      // of agents
+	numbered uint32               // none up to this one is unused
 	sessions map[string]*record
-	runs     []Run // past ones, oldest first
-	// changed documents are written at the end of a round.
-	changed documents
-	saving  sync.Mutex
-	wake    chan struct{}
+	runs     []pastRun // oldest first
+	// changed items are written at the end of a round; format is that of the store.
+	changed changes
+	format  int
+	stale   stale
+	// unenrolled agents were refused because there were too many.
+	unenrolled uint64
+	plan       plan
+	// duplicated is when two processes last used the same name.
+	duplicated time.Time
+	// absentAt is when the next agent loses addresses to others because it is away; zero: none does.
+	absentAt time.Time
+	saving   sync.Mutex
+	wake     chan struct{}
 	// pulseSoon requests an immediate pulse, for a source that waits for its first lease.
 	pulseSoon chan struct{}
 	// rounded is the time of the last round, unsaved the error of the last write.
@@ -139,7 +158,7 @@ type Control struct {
 	adoptUntil time.Time
 }
 
-// New reads the documents in Dir.
+// New reads the state from the store.
 func New(o Options) (*Control, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -148,31 +167,40 @@ func New(o Options) (*Control, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	o.Grace, o.Addresses = cmp.Or(o.Grace, defaultGrace), cmp.Or(o.Addresses, addressesOfAgent)
+	o.Agents = cmp.Or(o.Agents, defaultAgents)
 	if o.Refused == nil {
 		o.Refused = func(string, error) {}
 	}
+	if o.Leads == nil {
+		o.Leads = func() bool { return true }
+	}
 	c := &Control{
-		Options: o, agents: map[string]*agent{}, sessions: map[string]*record{},
-		wake: make(chan struct{}, 1), pulseSoon: make(chan struct{}, 1), notices: notices{of: map[string]notice{}},
+		Options: o,
+		wake:    make(chan struct{}, 1), pulseSoon: make(chan struct{}, 1), notices: notices{of: map[string]notice{}},
 	}
 	c.rounded, c.began = o.Now(), o.Now()
-	if err := c.load(); err != nil {
+	if err := c.Reload(context.Background()); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
-// Run runs the sessions until the context ends; agents continue without it until their
-// leases expire. Only one Run at a time.
+// Run runs the sessions until the context ends, or another server has written the state: then
+// it is to be read again. Agents continue without it until their leases expire. Only one Run at a time.
 func (c *Control) Run(ctx context.Context) error {
 	var others sync.WaitGroup
 	defer others.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	// Leases must not wait for a slow disk.
 	others.Go(func() { c.pulses(ctx) })
 	ticker := time.NewTicker(roundEvery)
 	defer ticker.Stop()
 	for {
 		held := c.round(ctx, &others)
+		if err := c.superseded(); err != nil {
+			return err
+		}
 		select { // reports of agents, which wait for the lock, have at least as much time as rounds
 		case <-ctx.Done():
 		case <-time.After(held):
@@ -197,6 +225,16 @@ func (c *Control) Health() error {
 	return c.unsaved
 }
 
+// superseded returns an error if another server has written the state since this one read it.
+func (c *Control) superseded() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if errors.Is(c.unsaved, store.ErrChanged) {
+		return fmt.Errorf("control sessions: %w", c.unsaved)
+	}
+	return nil
+}
+
 // hurry requests an immediate round.
 func (c *Control) hurry() { signal(c.wake) }
 
@@ -216,8 +254,7 @@ func (c *Control) round(ctx context.Context, asks *sync.WaitGroup) time.Duration
 	c.schedule(now)
 	c.release(now)
 	c.reportConflicts(now)
-	c.assign(now)
-	c.settle(now)
+	c.settle(c.assign(now), now)
 	questions := c.questions(now)
 	c.rounded = now
 	held := time.Since(began)

@@ -21,11 +21,7 @@ func (c *Control) resolve(hosts []session.Host) {
 // unauthenticated returns the sessions that leave authentication to the server and go without, by
 // name, and why: an agent of theirs does not support it, or one of another session with which
 // they must agree.
-func (c *Control) unauthenticated(hosts []session.Host) map[string]string {
-	known := map[string]session.Host{}
-	for _, host := range hosts {
-		known[host.Name] = host
-	}
+func (c *Control) unauthenticated(known session.Hosts) map[string]string {
 	why := map[string]string{}
 	var open, without []*record
 	for _, r := range c.inOrder() {
@@ -58,7 +54,7 @@ func (c *Control) unauthenticated(hosts []session.Host) map[string]string {
 
 // agreeing reports whether two sessions must agree on authentication: a destination reads the same marks
 // of one source for both, or it or the source is of a version that does not distinguish packets.
-func agreeing(a, b *record, hosts map[string]session.Host) bool {
+func agreeing(a, b *record, hosts session.Hosts) bool {
 	pairs, sources := map[session.Pair]bool{}, map[string]bool{}
 	for _, p := range a.pairs {
 		pairs[p], sources[p.Source] = true, true

@@ -15,6 +15,7 @@ import (
 
 	"pillion.dev/server/authority"
 	"pillion.dev/server/event"
+	"pillion.dev/server/store"
 	"pillion.dev/session"
 )
 
@@ -86,7 +87,7 @@ func bed(t *testing.T, test func(*testbed)) {
 // boot starts the server, or restarts it.
 func (b *testbed) boot() {
 	b.t.Helper()
-	c, err := New(Options{Dir: b.dir, Bus: b, Events: b})
+	c, err := New(Options{Store: store.NewFiles(b.dir, Documents...), Bus: b, Events: b})
 	if err != nil {
 		b.t.Fatal(err)
 	}

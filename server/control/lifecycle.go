@@ -66,11 +66,12 @@ func (c *Control) check(spec session.Spec, now time.Time) Plan {
 	p.Warnings = append(append(p.Warnings, plan.Warnings...), session.ClockNotes(p.Spec, now)...)
 	p.Steps = plan.Steps
 	p.Costs = session.Costs(p.Spec, p.Pairs)
+	addresses, _ := session.Distinct(hosts)
 	for _, other := range c.sessions {
 		if other.Spec.Name == p.Spec.Name || other.active() || other.Phase == Ended || other.Phase == Stopping {
 			continue
 		}
-		if err := session.Conflict([]session.Plan{planOf(other.Spec, hosts)}, plan, hosts); err != nil {
+		if err := session.Conflict([]session.Plan{planOf(other.Spec, hosts, addresses)}, plan, hosts); err != nil {
 			p.Warnings = append(p.Warnings, fmt.Sprintf("cannot run at the same time: %v", err))
 		}
 	}
@@ -99,13 +100,14 @@ func (c *Control) Create(ctx context.Context, spec session.Spec, by string) (Ses
 	}
 	r := &record{saved: saved{Spec: plan.Spec, Created: now, By: by, Revision: 1, Handled: now, Key: session.NewKey()}, changed: now}
 	c.sessions[spec.Name] = r
+	c.stale.sessions = true
 	if startsNow(plan.Spec, now) {
 		c.beginNow(r, now)
 		r.pairs = plan.Pairs
 	}
 	c.settleOne(r, now)
-	view := c.view(r)
-	c.changed.sessions = true
+	view := c.view(r, c.tasksOf(r.Spec.Name))
+	c.changed.session(r.Spec.Name)
 	c.mu.Unlock()
 	if err := c.commit(func() { delete(c.sessions, spec.Name) }); err != nil {
 		return fail(err)
@@ -166,6 +168,7 @@ func (c *Control) Change(ctx context.Context, spec session.Spec, by string) (Ses
 		warnings = plan.Warnings
 		r.Spec, r.Handled, r.changed = plan.Spec, now, now
 		r.Revision++
+		c.stale.sessions = true
 		r.reschedule()
 		if r.Run != nil {
 			run := *r.Run
@@ -245,8 +248,8 @@ func (c *Control) modify(what, name string, change func(*record, time.Time) erro
 		return Session{}, failure(what, name, err)
 	}
 	c.settleOne(r, now)
-	view := c.view(r)
-	c.changed.sessions = true
+	view := c.view(r, c.tasksOf(r.Spec.Name))
+	c.changed.session(r.Spec.Name)
 	c.mu.Unlock()
 	if err := c.commit(func() { *r, c.runs = before, runs }); err != nil {
 		return Session{}, failure(what, name, err)
@@ -266,7 +269,8 @@ func (c *Control) DeleteSession(name string) error {
 		err = fmt.Errorf("%w while it is %s: stop it first", ErrState, r.state)
 	default:
 		delete(c.sessions, name)
-		c.changed.sessions = true
+		c.changed.session(name)
+		c.stale.sessions = true
 	}
 	c.mu.Unlock()
 	if err == nil {

@@ -16,7 +16,25 @@ func (c *Control) watch(now time.Time) {
 	for _, a := range c.agents {
 		if a.connected && (a.Revoked || now.Sub(a.lastReport) >= awayAfter) {
 			a.connected = false
+			c.touchConnection(a)
 			c.event("agent-lost", event.Warning, a.Name, "", "lost contact with %s; last heard from at %s", a.Name, a.lastReport.UTC().Format(time.RFC3339))
+		}
+	}
+}
+
+// followFor is how much longer than the leading server the others take an agent for connected: if they come
+// to lead before, they report its loss, which the previous leader may not have done.
+const followFor = 10 * time.Second
+
+// Lapse notices, on a server that does not lead, which agents no longer report.
+func (c *Control) Lapse() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.Now()
+	for _, a := range c.agents {
+		if a.connected && now.Sub(a.lastReport) >= awayAfter+followFor {
+			a.connected = false
+			c.touchConnection(a)
 		}
 	}
 }
@@ -51,12 +69,14 @@ func (c *Control) observe(a *agent, before session.State, first bool) {
 	if held.Rejected > reported.Rejected && a.quietly("batch-rejected", a.lastReport) {
 		c.event("batch-rejected", event.Error, a.Name, "", "the server permanently rejected %s of %s: %d since the agent started",
 			quantity.Count(held.Rejected-reported.Rejected, "batch"), a.Name, held.Rejected)
-		reported.Rejected, c.changed.agents = held.Rejected, true
+		reported.Rejected = held.Rejected
+		c.changed.agent(a.Name)
 	}
 	if held.DroppedBatches > reported.Dropped && a.quietly("spool-dropped", a.lastReport) {
 		c.event("spool-dropped", event.Error, a.Name, "", "the full spool of %s dropped %s: %s with %s since the agent started",
 			a.Name, quantity.Count(held.DroppedBatches-reported.Dropped, "batch"), quantity.Count(held.DroppedBatches, "batch"), quantity.Count(held.DroppedRows, "row"))
-		reported.Dropped, c.changed.agents = held.DroppedBatches, true
+		reported.Dropped = held.DroppedBatches
+		c.changed.agent(a.Name)
 	}
 }
 
@@ -135,6 +155,10 @@ func (c *Control) confirm(a *agent, tasks []session.TaskState, now time.Time) {
 // source confirmed that it stopped, or after its lease expired if it cannot.
 func (c *Control) release(now time.Time) {
 	for _, a := range c.agents {
+		if !a.releasing && !a.Revoked {
+			continue
+		}
+		a.releasing = false
 		for l, m := range a.marking {
 			if a.marksFor(l) && !a.Revoked {
 				continue
@@ -143,9 +167,12 @@ func (c *Control) release(now time.Time) {
 			if !m.until.IsZero() && m.until.Before(end) {
 				end = m.until
 			}
-			if !now.Before(end) {
-				delete(a.marking, l)
+			if now.Before(end) {
+				a.releasing = true
+				continue
 			}
+			delete(a.marking, l)
+			c.touch(a)
 		}
 	}
 }

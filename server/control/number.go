@@ -15,27 +15,37 @@ func (c *Control) addAgent(e enrolment) *agent {
 	a := newAgent(e)
 	c.agents[e.Name] = a
 	c.number(a)
+	c.stale.sessions = true
 	return a
+}
+
+// removeAgent reverts that.
+func (c *Control) removeAgent(name string) {
+	if a := c.agents[name]; a != nil {
+		delete(c.agents, name)
+		delete(c.numbers, a.Number)
+		c.numbered = min(c.numbered, max(a.Number, 1)-1)
+	}
 }
 
 // number gives the smallest unused number to an agent that has none.
 func (c *Control) number(a *agent) {
 	if a.Number != 0 {
+		c.numbers[a.Number] = true
 		return
-	}
-	used := map[uint32]bool{}
-	for _, other := range c.agents {
-		used[other.Number] = true
 	}
 	now := c.Now()
 	for number, since := range c.retired {
-		if used[number] = now.Sub(since) < numberKept; !used[number] {
+		if now.Sub(since) >= numberKept {
 			delete(c.retired, number)
+			c.changed.retired(number)
+			c.numbered = min(c.numbered, number-1)
 		}
 	}
-	for number := uint32(1); number <= wire.IngressMax; number++ {
-		if !used[number] {
-			a.Number, c.changed.agents = number, true
+	for number := c.numbered + 1; number <= wire.IngressMax; number++ {
+		if _, retired := c.retired[number]; !retired && !c.numbers[number] {
+			a.Number, c.numbered, c.numbers[number] = number, number, true
+			c.changed.agent(a.Name)
 			return
 		}
 	}
@@ -47,4 +57,6 @@ func (c *Control) retire(a *agent) {
 		c.retired = map[uint32]time.Time{}
 	}
 	c.retired[a.Number] = c.Now()
+	delete(c.numbers, a.Number)
+	c.changed.retired(a.Number)
 }

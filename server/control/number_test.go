@@ -73,8 +73,8 @@ func TestNumbersOfEarlierVersions(t *testing.T) {
 		b.control.mu.Lock()
 		for _, a := range b.control.agents {
 			a.Number = 0
+			b.control.changed.agent(a.Name)
 		}
-		b.control.changed.agents = true
 		b.control.mu.Unlock()
 		b.stop()
 		b.boot()

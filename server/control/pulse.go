@@ -16,13 +16,13 @@ func (c *Control) pulses(ctx context.Context) {
 	ticker := time.NewTicker(pulseEvery)
 	defer ticker.Stop()
 	for {
+		c.pulse() // first at once: another server may have led until its death
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		case <-c.pulseSoon:
 		}
-		c.pulse()
 	}
 }
 
@@ -45,6 +45,9 @@ func (c *Control) pulse() {
 	}
 	c.mu.Unlock()
 	for name, p := range pulses {
+		if !c.Leads() { // any more: another server may have changed assignments
+			return
+		}
 		text, err := json.Marshal(p)
 		if err == nil {
 			err = c.Bus.Pulse(name, text)

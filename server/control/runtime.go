@@ -1,6 +1,7 @@
 package control
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"maps"
 	"strings"
@@ -37,9 +38,9 @@ type agent struct {
 	ahead      time.Duration
 	clockApart bool
 
-	// sent is the desired assignment, text is that without the revision.
-	sent session.Assignment
-	text string
+	// sent is the desired assignment, digest is that of it without the revision.
+	sent   session.Assignment
+	digest [sha256.Size]byte
 	// sources are the links for which sent marks, destinations those of which it reads the
 	// marks, by session and source.
 	sources, destinations map[link]bool
@@ -62,6 +63,10 @@ type agent struct {
 
 	// conflicts are its addresses that another agent keeps, and which.
 	conflicts map[string]string
+	// addresses are its global addresses.
+	addresses []string
+	// releasing: some links in marking are not in its assignment any more.
+	releasing bool
 
 	lastEvent map[string]time.Time // by kind
 	// thinning: an event has reported its beginning, and none its end.
@@ -69,13 +74,13 @@ type agent struct {
 }
 
 func newAgent(e enrolment) *agent {
-	return &agent{enrolment: e, marking: map[link]mark{}, lastEvent: map[string]time.Time{}}
+	return &agent{enrolment: e, marking: map[link]mark{}, lastEvent: map[string]time.Time{}, addresses: global(e.Interfaces)}
 }
 
 // view returns a copy of the agent for callers. What it shares is immutable.
 func (a *agent) view() Agent {
 	v := Agent{
-		Name: a.Name, Labels: a.labels(), State: Away, Enrolled: a.Enrolled, Seen: a.lastReport,
+		Name: a.Name, Labels: a.labels(), Site: a.Site, State: Away, Enrolled: a.Enrolled, Seen: a.lastReport,
 		Started: a.state.Started, Version: a.Version, Kernel: a.Kernel, Interfaces: a.Interfaces,
 		Boot: a.state.Boot, IOAMID: a.state.IOAMID, Clock: a.state.Clock, Spool: a.state.Spool, CertificateExpires: a.Expires,
 		TokenLabels: maps.Clone(a.TokenLabels), ApprovedLabels: maps.Clone(a.ApprovedLabels), SetLabels: maps.Clone(a.enrolment.Labels),
@@ -117,22 +122,22 @@ func (a *agent) quietly(kind string, now time.Time) bool {
 
 // adopt restores the assignment that was sent before the server restarted.
 func (a *agent) adopt(sent session.Assignment, now time.Time) {
-	a.send(sent, content(sent))
+	a.send(sent, digest(sent))
 	a.note(now)
 }
 
 // assign sets the desired assignment, with a revision greater than any that the agent has
 // seen, even if the server has lost its state.
-func (a *agent) assign(next session.Assignment, text string, now time.Time) {
+func (a *agent) assign(next session.Assignment, sum [sha256.Size]byte, now time.Time) {
 	next.Revision = max(a.sent.Revision+1, a.state.Revision+1, uint64(now.UnixMilli()))
-	a.send(next, text)
+	a.send(next, sum)
 	a.confirmed, a.retryAt, a.wait, a.mismatches = false, time.Time{}, 0, 0
 	a.note(now)
 }
 
 // send makes an assignment the one to be sent.
-func (a *agent) send(next session.Assignment, text string) {
-	a.sent, a.text = next, text
+func (a *agent) send(next session.Assignment, sum [sha256.Size]byte) {
+	a.sent, a.digest, a.releasing = next, sum, true
 	a.sources, a.destinations = map[link]bool{}, map[link]bool{}
 	for _, task := range next.Sources {
 		for _, peer := range task.Peers {
@@ -193,12 +198,12 @@ func (a *agent) leaseEnd() time.Time {
 	return last
 }
 
-// content returns an assignment as text, without its revision.
-func content(a session.Assignment) string {
+// digest identifies an assignment, without its revision.
+func digest(a session.Assignment) [sha256.Size]byte {
 	a.Revision = 0
 	text, err := json.Marshal(a)
 	if err != nil {
 		panic(err) // it has neither cycles nor numbers that JSON cannot represent
 	}
-	return string(text)
+	return sha256.Sum256(text)
 }

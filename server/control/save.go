@@ -1,112 +1,288 @@
 package control
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
+	"strconv"
 	"time"
 
-	"pillion.dev/internal/store"
+	"pillion.dev/server/store"
 	"pillion.dev/session"
 )
 
-// documents has the files that differ from the state in memory.
-type documents struct{ agents, sessions, assignments bool }
+// Collections and their sections.
+const (
+	agentsKept      = "agents"
+	retiredKept     = "retired" // numbers of agents that were deleted lately, and when
+	formatKept      = "format"
+	sessionsKept    = "sessions"
+	runsKept        = "runs"
+	assignmentsKept = "assignments"
+)
 
-type agentsFile struct {
-	// Format is agentsFormat; 0 in files of versions before labels had to be approved.
-	Format int         `json:"format,omitempty"`
-	Agents []enrolment `json:"agents"`
-	// Retired are the numbers of agents that were deleted lately, and when.
-	Retired map[uint32]time.Time `json:"retired,omitempty"`
+// Documents are the files of the state, if it is kept in files.
+var Documents = []store.Document{
+	{Collection: agentsKept, Sections: []store.Section{
+		{Name: formatKept, Kind: store.Value},
+		{Name: agentsKept, Kind: store.List, Key: []string{"name"}},
+		{Name: retiredKept, Kind: store.Map, Optional: true},
+	}},
+	{Collection: sessionsKept, Sections: []store.Section{
+		{Name: sessionsKept, Kind: store.List, Key: []string{"spec", "name"}},
+		{Name: runsKept, Kind: store.List},
+	}},
+	{Collection: assignmentsKept, Sections: []store.Section{{Name: assignmentsKept, Kind: store.Map}}},
 }
 
+// agentsFormat is that of agents; versions before labels had to be approved wrote none.
 const agentsFormat = 1
 
-type sessionsFile struct {
-	Sessions []saved `json:"sessions"`
-	Runs     []Run   `json:"runs"`
+// items are the keys of a collection that differ from the store.
+type items map[string]bool
+
+// changes are the items that differ from the store, by collection.
+type changes map[string]items
+
+func (c changes) add(collection, section, own string) {
+	if c[collection] == nil {
+		c[collection] = items{}
+	}
+	c[collection][store.Key(section, own)] = true
 }
 
-type assignmentsFile struct {
-	Assignments map[string]session.Assignment `json:"assignments"`
+func (c changes) agent(name string)      { c.add(agentsKept, agentsKept, name) }
+func (c changes) session(name string)    { c.add(sessionsKept, sessionsKept, name) }
+func (c changes) run(number uint64)      { c.add(sessionsKept, runsKept, store.Position(number)) }
+func (c changes) assignment(name string) { c.add(assignmentsKept, assignmentsKept, name) }
+func (c changes) retired(number uint32) {
+	c.add(agentsKept, retiredKept, strconv.FormatUint(uint64(number), 10))
 }
 
-func (c *Control) path(name string) string { return filepath.Join(c.Dir, name+".json") }
+// pastRun is a run in the history; numbers ascend.
+type pastRun struct {
+	Run
+	number uint64
+}
 
-func (c *Control) load() error {
-	var agents agentsFile
-	var sessions sessionsFile
-	var assignments assignmentsFile
-	for name, into := range map[string]any{"agents": &agents, "sessions": &sessions, "assignments": &assignments} {
-		if _, err := store.Load(c.path(name), into); err != nil {
+// state is what the store has.
+type state struct {
+	// format is 0 in a store of versions before labels had to be approved.
+	format      int
+	agents      map[string]enrolment
+	retired     map[uint32]time.Time
+	sessions    []saved
+	runs        []pastRun
+	assignments map[string]session.Assignment
+}
+
+// read reads the state from the store.
+func (c *Control) read(ctx context.Context) (*state, error) {
+	s := &state{agents: map[string]enrolment{}, retired: map[uint32]time.Time{}, assignments: map[string]session.Assignment{}}
+	for _, d := range Documents {
+		kept, err := c.Store.Load(ctx, d.Collection)
+		if err != nil {
+			return nil, err
+		}
+		for _, key := range slices.Sorted(maps.Keys(kept)) {
+			if err := s.add(key, kept[key]); err != nil {
+				return nil, fmt.Errorf("load %s: %s: %w", d.Collection, key, err)
+			}
+		}
+	}
+	return s, nil
+}
+
+func (s *state) add(key string, item []byte) (err error) {
+	section, own := store.Own(key)
+	switch section {
+	case formatKept:
+		return json.Unmarshal(item, &s.format)
+	case agentsKept:
+		var e enrolment
+		err = json.Unmarshal(item, &e)
+		s.agents[own] = e
+	case retiredKept:
+		var since time.Time
+		number, failed := strconv.ParseUint(own, 10, 32)
+		err = errors.Join(failed, json.Unmarshal(item, &since))
+		s.retired[uint32(number)] = since
+	case sessionsKept:
+		var one saved
+		err = json.Unmarshal(item, &one)
+		s.sessions = append(s.sessions, one)
+	case runsKept:
+		var run pastRun
+		run.number, err = strconv.ParseUint(own, 10, 64)
+		err = errors.Join(err, json.Unmarshal(item, &run.Run))
+		s.runs = append(s.runs, run)
+	case assignmentsKept:
+		var a session.Assignment
+		err = json.Unmarshal(item, &a)
+		s.assignments[own] = a
+	}
+	return err
+}
+
+// Reload replaces the state by that of the store, which other servers may have written. What agents
+// have reported to this server stays known.
+func (c *Control) Reload(ctx context.Context) error {
+	c.saving.Lock()
+	defer c.saving.Unlock()
+	s, err := c.read(ctx)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.rounded, c.unsaved = c.Now(), nil
+	return c.restore(s)
+}
+
+// Follow applies what the leading server writes of agents, until the context ends: so that this
+// one can tell who is admitted.
+func (c *Control) Follow(ctx context.Context) error {
+	return c.Store.Follow(ctx, agentsKept, &c.saving, func(key string, item []byte) {
+		if section, name := store.Own(key); section == agentsKept {
+			if err := c.followed(name, item); err != nil {
+				c.Log.Error("cannot follow the leading server", "agent", name, "error", err)
+			}
+		}
+	})
+}
+
+// followed makes an agent that of the store; nil: it is deleted.
+func (c *Control) followed(name string, item []byte) error {
+	var e enrolment
+	if item != nil {
+		if err := json.Unmarshal(item, &e); err != nil {
 			return err
 		}
 	}
-	now := c.Now()
-	for _, e := range agents.Agents {
-		if agents.Format == 0 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stale.sessions, c.stale.addresses = true, true
+	a := c.agents[name]
+	switch {
+	case item == nil:
+		delete(c.agents, name)
+	case a == nil:
+		c.agents[name] = newAgent(e)
+		c.numbers[e.Number] = e.Number != 0
+	default:
+		a.enrolment, a.addresses = e, global(e.Interfaces)
+	}
+	return nil
+}
+
+// restore makes this the state. What is known of agents besides stays.
+func (c *Control) restore(s *state) error {
+	now, before := c.Now(), c.agents
+	c.agents, c.sessions, c.numbers = map[string]*agent{}, map[string]*record{}, map[uint32]bool{}
+	c.retired, c.runs, c.numbered, c.adoptUntil = s.retired, s.runs, 0, time.Time{}
+	c.changed, c.format = changes{}, s.format
+	c.plan, c.stale = plan{}, stale{sessions: true, everyone: true, addresses: true, agents: map[string]bool{}}
+	for _, name := range slices.Sorted(maps.Keys(s.agents)) {
+		e := s.agents[name]
+		if s.format == 0 {
 			// Once: what sessions selected before the upgrade they select after it.
 			e.ApprovedLabels = e.OwnLabels
-			c.changed.agents = true
+			c.changed.agent(name)
 		}
 		if err := c.reconcile(&e); err != nil {
 			return err
 		}
-		c.agents[e.Name] = newAgent(e)
+		c.agents[name] = newAgent(e)
+		if old := before[name]; old != nil {
+			c.agents[name].inherit(old)
+		}
+		if e.Number != 0 {
+			c.numbers[e.Number] = true
+		}
 	}
-	c.retired = agents.Retired
 	for _, name := range slices.Sorted(maps.Keys(c.agents)) { // of a version without numbers
 		c.number(c.agents[name])
 	}
-	for _, s := range sessions.Sessions {
-		if len(s.Key) == 0 { // saved by an earlier version
-			s.Key, c.changed.sessions = session.NewKey(), true
+	for _, one := range s.sessions {
+		if len(one.Key) == 0 { // saved by an earlier version
+			one.Key = session.NewKey()
+			c.changed.session(one.Spec.Name)
 		}
-		c.sessions[s.Spec.Name] = &record{saved: s, changed: now}
+		c.sessions[one.Spec.Name] = &record{saved: one, changed: now}
 	}
-	c.runs = sessions.Runs
-	for name, sent := range assignments.Assignments {
+	for name, sent := range s.assignments {
 		if a := c.agents[name]; a != nil {
 			a.adopt(sent, now)
 			if sent.Leased() {
 				c.adoptUntil = now.Add(adoptTime)
 			}
+		} else {
+			c.changed.assignment(name)
 		}
 	}
 	return nil
 }
 
-// take returns the documents to be written, and marks them as written. The caller
-// holds the lock.
-func (c *Control) take() map[string]any {
-	files := map[string]any{}
-	if c.changed.agents {
-		f := agentsFile{Format: agentsFormat, Retired: maps.Clone(c.retired)}
-		for _, name := range slices.Sorted(maps.Keys(c.agents)) {
-			f.Agents = append(f.Agents, c.agents[name].enrolment.clone())
+// inherit takes what an agent has reported, and what was concluded from it.
+func (a *agent) inherit(old *agent) {
+	a.state, a.lastReport, a.connected, a.status = old.state, old.lastReport, old.connected, old.status
+	a.former, a.duplicated, a.ahead, a.clockApart = old.former, old.duplicated, old.ahead, old.clockApart
+	a.lastEvent, a.thinning = old.lastEvent, old.thinning
+}
+
+// take returns the items to be written, by collection; nil: it is deleted. The caller holds
+// the lock.
+func (c *Control) take(changed changes) map[string]map[string]any {
+	taken := map[string]map[string]any{}
+	runs := map[uint64]Run{}
+	if len(changed[sessionsKept]) > 0 {
+		for _, run := range c.runs {
+			runs[run.number] = run.Run
 		}
-		files["agents"] = f
 	}
-	if c.changed.sessions {
-		f := sessionsFile{Runs: slices.Clone(c.runs)}
-		for _, name := range slices.Sorted(maps.Keys(c.sessions)) {
-			f.Sessions = append(f.Sessions, c.sessions[name].saved.clone())
+	for collection, keys := range changed {
+		taken[collection] = map[string]any{}
+		for key := range keys {
+			taken[collection][key] = c.item(key, runs)
 		}
-		files["sessions"] = f
 	}
-	if c.changed.assignments {
-		f := assignmentsFile{Assignments: map[string]session.Assignment{}}
-		for name, a := range c.agents {
-			if a.sent.Revision != 0 {
-				f.Assignments[name] = a.sent
-			}
+	if taken[agentsKept] != nil && c.format != agentsFormat {
+		taken[agentsKept][formatKept] = agentsFormat
+	}
+	return taken
+}
+
+// item returns a copy of what belongs to a key, or nil.
+func (c *Control) item(key string, runs map[uint64]Run) any {
+	section, own := store.Own(key)
+	switch section {
+	case agentsKept:
+		if a := c.agents[own]; a != nil {
+			return a.enrolment.clone()
 		}
-		files["assignments"] = f
+	case retiredKept:
+		number, _ := strconv.ParseUint(own, 10, 32)
+		if since, found := c.retired[uint32(number)]; found {
+			return since
+		}
+	case sessionsKept:
+		if r := c.sessions[own]; r != nil {
+			return r.saved.clone()
+		}
+	case runsKept:
+		number, _ := strconv.ParseUint(own, 10, 64)
+		if run, found := runs[number]; found {
+			return run
+		}
+	case assignmentsKept:
+		if a := c.agents[own]; a != nil && a.sent.Revision != 0 {
+			return a.sent
+		}
 	}
-	c.changed = documents{}
-	return files
+	return nil
 }
 
 // Flush writes what has changed since the last round.
@@ -120,22 +296,33 @@ func (c *Control) save() {
 	}
 }
 
-// write writes the changed documents; when it returns without an error, all previous
-// changes are on disk.
+// saveTime limits a write.
+const saveTime = 10 * time.Second
+
+// write writes the changed items; when it returns without an error, all previous
+// changes are in the store.
 func (c *Control) write() error {
 	c.saving.Lock()
 	defer c.saving.Unlock()
 	c.mu.Lock()
-	files := c.take()
+	changed := c.changed
+	c.changed = changes{}
+	taken := c.take(changed)
 	c.mu.Unlock()
 	var failed error
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if err := store.Save(c.path(name), files[name], 0o600); err != nil {
+	for _, collection := range slices.Sorted(maps.Keys(taken)) {
+		err := c.writeItems(collection, taken[collection])
+		c.mu.Lock()
+		if err != nil {
 			failed = errors.Join(failed, err)
-			c.mu.Lock()
-			c.mark(name)
-			c.mu.Unlock()
+			for key := range changed[collection] {
+				section, own := store.Own(key)
+				c.changed.add(collection, section, own)
+			}
+		} else if collection == agentsKept {
+			c.format = agentsFormat
 		}
+		c.mu.Unlock()
 	}
 	c.mu.Lock()
 	c.unsaved = failed
@@ -143,15 +330,22 @@ func (c *Control) write() error {
 	return failed
 }
 
-func (c *Control) mark(name string) {
-	switch name {
-	case "agents":
-		c.changed.agents = true
-	case "sessions":
-		c.changed.sessions = true
-	case "assignments":
-		c.changed.assignments = true
+func (c *Control) writeItems(collection string, values map[string]any) error {
+	items := make(map[string][]byte, len(values))
+	for key, value := range values {
+		items[key] = nil
+		if value == nil {
+			continue
+		}
+		text, err := json.Marshal(value)
+		if err != nil {
+			return fmt.Errorf("save %s: %s: %w", collection, key, err)
+		}
+		items[key] = text
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), saveTime)
+	defer cancel()
+	return c.Store.Write(ctx, collection, items)
 }
 
 // commit writes what the caller just changed under the lock; undo reverts it if that
@@ -160,6 +354,7 @@ func (c *Control) commit(undo func()) error {
 	if err := c.write(); err != nil {
 		c.mu.Lock()
 		undo()
+		c.stale.sessions, c.stale.everyone, c.stale.addresses = true, true, true
 		c.mu.Unlock()
 		return err
 	}
@@ -171,9 +366,16 @@ const runsMax = 1000 // runs in the history
 
 // remember adds a run that has ended to the history.
 func (c *Control) remember(run Run) {
-	c.runs = append(c.runs, run)
+	number := uint64(0)
+	if n := len(c.runs); n > 0 {
+		number = c.runs[n-1].number + 1
+	}
+	c.runs = append(c.runs, pastRun{run, number})
+	c.changed.run(number)
 	if over := len(c.runs) - runsMax; over > 0 {
+		for _, old := range c.runs[:over] {
+			c.changed.run(old.number)
+		}
 		c.runs = slices.Delete(c.runs, 0, over)
 	}
-	c.changed.sessions = true
 }

@@ -37,8 +37,8 @@ func (c *Control) due(r *record, now time.Time) {
 	missed, late := session.Missed(r.Spec, r.Handled, now)
 	r.Handled = now
 	r.reschedule()
-	c.changed.sessions = true
 	name := r.Spec.Name
+	c.changed.session(name)
 	if r.Phase == Paused && late != nil {
 		missed, late = append(missed, *late), nil
 	}
@@ -71,7 +71,8 @@ func (c *Control) begin(r *record, run Run, now time.Time) {
 	if r.Run != nil {
 		c.finish(r, Done, "the next one began", now)
 	}
-	c.changed.sessions = true
+	c.changed.session(r.Spec.Name)
+	c.stale.sessions = true
 	if err := c.conflict(r.Spec); err != nil {
 		run.State, run.Reason, run.End = Failed, err.Error(), now
 		r.Last, r.Reason = &run, run.Reason
@@ -91,28 +92,33 @@ func (c *Control) finish(r *record, state, reason string, end time.Time) {
 		run.Reason = reason
 	}
 	r.Run, r.Last = nil, &run
+	c.changed.session(r.Spec.Name)
+	c.stale.sessions = true
 	c.remember(run)
 	c.event("session-ended", event.Info, "", r.Spec.Name, "a run of %s has ended", r.Spec.Name)
 }
 
 func (c *Control) phase(r *record, phase, reason string) {
 	r.Phase, r.Reason = phase, reason
-	c.changed.sessions = true
+	c.changed.session(r.Spec.Name)
+	c.stale.sessions = true
 }
 
 // conflict returns why a session cannot run at the same time as the current ones.
 func (c *Control) conflict(spec session.Spec) error {
 	hosts := c.hosts(false)
+	addresses, _ := session.Distinct(hosts)
 	var running []session.Plan
 	for _, name := range slices.Sorted(maps.Keys(c.sessions)) {
 		if r := c.sessions[name]; r.active() && name != spec.Name {
-			running = append(running, planOf(r.Spec, hosts))
+			running = append(running, planOf(r.Spec, hosts, addresses))
 		}
 	}
-	return session.Conflict(running, planOf(spec, hosts), hosts)
+	return session.Conflict(running, planOf(spec, hosts, addresses), hosts)
 }
 
-func planOf(spec session.Spec, hosts []session.Host) session.Plan {
+// planOf is a plan with nothing but the assignments, which are what can conflict.
+func planOf(spec session.Spec, hosts []session.Host, addresses session.Addresses) session.Plan {
 	pairs, _, _ := session.Resolve(spec, hosts)
-	return session.NewPlan(spec, pairs, hosts)
+	return session.Plan{Session: spec.Name, Assignments: session.Assign(spec, hosts, addresses, pairs, nil, pairs)}
 }

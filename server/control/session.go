@@ -88,8 +88,16 @@ type record struct {
 	known bool
 	// changed is when it was last created, changed or resumed.
 	changed time.Time
+	// settled is when its state was last determined.
+	settled time.Time
 	pairs   []session.Pair
-	keys    map[session.Pair]session.Key // of pairs, derived from Key, which never changes
+	// tasks are those of its agents, before conflicts with other sessions are resolved; members
+	// are its agents, also those that are to stop.
+	tasks   map[string]session.Assignment
+	members map[string]bool
+	// plannedStart is the start of the run with which tasks were computed.
+	plannedStart time.Time
+	keys         map[session.Pair]session.Key // of pairs, derived from Key, which never changes
 	// points are the points measured for it, by agent.
 	points map[string][]string
 	// waypoints are the agents that divide the delays of its pairs.
@@ -117,7 +125,17 @@ func (r *record) nextStart() time.Time {
 	return r.next
 }
 
-func (c *Control) view(r *record) Session {
+// tasksOf returns the tasks of a session on all agents, by the names of these.
+func (c *Control) tasksOf(name string) (tasks []Task) {
+	for _, agent := range slices.Sorted(maps.Keys(c.agents)) {
+		if a := c.agents[agent]; slices.ContainsFunc(a.status, func(t session.TaskState) bool { return t.Session == name }) {
+			tasks = append(tasks, slices.DeleteFunc(a.tasks(), func(t Task) bool { return t.Session != name })...)
+		}
+	}
+	return tasks
+}
+
+func (c *Control) view(r *record, tasks []Task) Session {
 	v := Session{
 		Spec: r.Spec, State: r.state, Reason: r.reason, Created: r.Created, CreatedBy: r.By,
 		Pairs: slices.Clone(r.pairs), Revision: r.Revision,
@@ -130,13 +148,7 @@ func (c *Control) view(r *record) Session {
 	} else if run := r.Last; run != nil {
 		v.Started, v.Ends = run.Start, run.End
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.agents)) {
-		for _, t := range c.agents[name].tasks() {
-			if t.Session == r.Spec.Name {
-				v.Tasks = append(v.Tasks, t)
-			}
-		}
-	}
+	v.Tasks = tasks
 	return v
 }
 
@@ -144,9 +156,15 @@ func (c *Control) view(r *record) Session {
 func (c *Control) Sessions() []Session {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	tasks := map[string][]Task{}
+	for _, name := range slices.Sorted(maps.Keys(c.agents)) {
+		for _, t := range c.agents[name].tasks() {
+			tasks[t.Session] = append(tasks[t.Session], t)
+		}
+	}
 	sessions := make([]Session, 0, len(c.sessions))
 	for _, r := range c.sessions {
-		sessions = append(sessions, c.view(r))
+		sessions = append(sessions, c.view(r, tasks[r.Spec.Name]))
 	}
 	slices.SortFunc(sessions, func(a, b Session) int {
 		if n := b.Created.Compare(a.Created); n != 0 {
@@ -162,7 +180,7 @@ func (c *Control) Session(name string) (Session, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if r := c.sessions[name]; r != nil {
-		return c.view(r), nil
+		return c.view(r, c.tasksOf(name)), nil
 	}
 	return Session{}, notFound("find", name)
 }
@@ -190,7 +208,7 @@ func (c *Control) Runs(from, to time.Time, name string) []Run {
 		}
 	}
 	for _, run := range c.runs {
-		add(run)
+		add(run.Run)
 	}
 	for _, r := range c.sessions {
 		if r.Run != nil {

@@ -24,6 +24,7 @@ const (
 	interfacesMax   = 1024
 	addressesMax    = 256 // of an interface
 	tasksMax        = 4096
+	peersMax        = 100_000 // of a task
 	countersMax     = 128
 	capabilitiesMax = 128
 	textMax         = 512 // bytes of a text
@@ -129,7 +130,7 @@ func checkTasks(tasks []session.TaskState) error {
 	}
 	for i := range tasks {
 		t := &tasks[i]
-		if len(t.Counters) > countersMax || len(t.Missing) > agentsMax || len(t.Session) > textMax || len(t.Role) > textMax || len(t.Device) > textMax {
+		if len(t.Counters) > countersMax || len(t.Missing) > peersMax || len(t.Session) > textMax || len(t.Role) > textMax || len(t.Device) > textMax {
 			return fmt.Errorf("task of session %.70q has %d counters, or a long name", t.Session, len(t.Counters))
 		}
 		for name := range t.Counters {
@@ -137,7 +138,7 @@ func checkTasks(tasks []session.TaskState) error {
 				return fmt.Errorf("task of session %.70q has a counter %.70q", t.Session, name)
 			}
 		}
-		if len(t.OtherFlows) > agentsMax {
+		if len(t.OtherFlows) > peersMax {
 			return fmt.Errorf("task of session %.70q has marks of %d agents that number other flows", t.Session, len(t.OtherFlows))
 		}
 		for agent, fields := range t.OtherFlows {
@@ -169,6 +170,7 @@ func (c *Control) process(a *agent, state session.State, now time.Time) {
 	urgent := false
 	if !a.connected {
 		a.connected, urgent, a.retryAt = true, true, time.Time{}
+		c.touchConnection(a)
 		words := "is connected"
 		if !first {
 			words = fmt.Sprintf("is connected again after %v", now.Sub(last).Round(time.Second))
@@ -182,15 +184,27 @@ func (c *Control) process(a *agent, state session.State, now time.Time) {
 	labels := a.OwnLabels
 	if !reflect.DeepEqual(a.Interfaces, state.Interfaces) || !reflect.DeepEqual(a.OwnLabels, state.Labels) ||
 		a.Version != state.Version || a.Kernel != state.Kernel || !slices.Equal(a.Capabilities, state.Capabilities) {
+		if !slices.Equal(a.Capabilities, state.Capabilities) || (a.Capabilities == nil) != (state.Capabilities == nil) {
+			c.stale.sessions, c.stale.everyone = true, true
+		}
 		a.Interfaces, a.OwnLabels, a.Version, a.Kernel = state.Interfaces, state.Labels, state.Version, state.Kernel
 		a.Capabilities = state.Capabilities
+		if addresses := global(a.Interfaces); !slices.Equal(a.addresses, addresses) {
+			a.addresses, c.stale.addresses = addresses, true
+			c.touch(a)
+		}
 		a.noteAddresses(now)
 		c.claim(a, labels)
-		c.changed.agents, urgent = true, true
+		c.changed.agent(a.Name)
+		urgent = true
 	}
 	// A round concerns all agents: one that reports changes all the time does not cause more
 	// of them than there are anyway.
-	if (c.compare(a, restarted && !first, now) || urgent) && now.Sub(a.hurried) >= roundEvery {
+	news := c.compare(a, restarted && !first, now)
+	if news || a.state.Revision > a.sent.Revision {
+		c.touch(a)
+	}
+	if (news || urgent) && now.Sub(a.hurried) >= roundEvery {
 		a.hurried = now
 		c.hurry()
 	}
@@ -201,7 +215,8 @@ func (c *Control) process(a *agent, state session.State, now time.Time) {
 // the previous one, two processes use the name.
 func (c *Control) instance(a *agent, last string, now time.Time) {
 	if a.state.Instance == a.former {
-		a.duplicated = now
+		a.duplicated, c.duplicated = now, now
+		c.touch(a)
 		if a.quietly("duplicated", now) {
 			c.event("agent-duplicated", event.Error, a.Name, "",
 				"two processes use the name %s and its certificate: stop one of them and enrol that host under another name", a.Name)
@@ -227,6 +242,7 @@ func (c *Control) compare(a *agent, restarted bool, now time.Time) bool {
 			return false
 		}
 		a.confirmed, a.mismatches, a.retryAt = false, 0, time.Time{}
+		c.touch(a)
 	}
 	news := restarted || !sameRunning(a.status, a.state.Tasks)
 	c.status(a, a.state.Tasks)

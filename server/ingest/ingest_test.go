@@ -310,7 +310,7 @@ func TestAgentsCannotWriteServerStreams(t *testing.T) {
 func TestWatchersHoldBoundedBytes(t *testing.T) {
 	w := newLive().Watch(nil, 1000)
 	for range 100 {
-		if w.takes(watcherBytes / 4) {
+		if w.hasRoom(watcherBytes / 4) {
 			w.c <- archive.Batch{}
 			w.sizes = append(w.sizes, watcherBytes/4)
 		}
@@ -321,7 +321,7 @@ func TestWatchersHoldBoundedBytes(t *testing.T) {
 	for range 4 {
 		<-w.c
 	}
-	if !w.takes(2*watcherBytes) || len(w.sizes) != 0 {
+	if !w.hasRoom(2*watcherBytes) || len(w.sizes) != 0 {
 		t.Error("one large batch alone is refused")
 	}
 }

@@ -8,7 +8,8 @@ import (
 	"pillion.dev/archive"
 )
 
-// Live publishes stored batches to watchers. It never waits for them.
+// Live publishes stored batches to watchers: those that this server has stored, and those of the other
+// servers of its fleet. It never waits for watchers.
 type Live struct {
 	mu       sync.Mutex
 	watchers map[*Watcher]bool
@@ -20,6 +21,7 @@ type Live struct {
 type Watcher struct {
 	c       chan archive.Batch
 	streams []string
+	takes   origin
 	live    *Live
 	rows    atomic.Uint64
 	// sizes are those of the batches in c, oldest first, possibly preceded by others.
@@ -29,8 +31,16 @@ type Watcher struct {
 // watcherBytes limits the backlog of one watcher, unless it is a single batch.
 const watcherBytes = 16 << 20
 
-// takes reports whether the backlog has room for a batch of that size.
-func (w *Watcher) takes(size int64) bool {
+// origin is who has stored a batch.
+type origin int
+
+const (
+	own origin = 1 << iota
+	others
+)
+
+// hasRoom reports whether the backlog has room for a batch of that size.
+func (w *Watcher) hasRoom(size int64) bool {
 	w.sizes = w.sizes[max(0, len(w.sizes)-len(w.c)):]
 	waiting := int64(0)
 	for _, one := range w.sizes {
@@ -41,10 +51,24 @@ func (w *Watcher) takes(size int64) bool {
 
 func newLive() *Live { return &Live{watchers: map[*Watcher]bool{}} }
 
-// Watch subscribes to streams, or to all if none is named, from the next batch on. A
-// watcher with a backlog of more than buffer batches, or too many bytes, misses the newest.
+// Watch subscribes to streams, or to all if none is named, from the next batch on, whichever server has
+// stored it. A watcher with a backlog of more than buffer batches, or too many bytes, misses the newest.
 func (l *Live) Watch(streams []string, buffer int) *Watcher {
-	w := &Watcher{c: make(chan archive.Batch, max(buffer, 1)), streams: streams, live: l}
+	return l.watch(streams, buffer, own|others)
+}
+
+// WatchOwn is Watch for what this server has stored: each batch has one such watcher in a fleet.
+func (l *Live) WatchOwn(streams []string, buffer int) *Watcher {
+	return l.watch(streams, buffer, own)
+}
+
+// WatchOthers is Watch for what the other servers have stored.
+func (l *Live) WatchOthers(streams []string, buffer int) *Watcher {
+	return l.watch(streams, buffer, others)
+}
+
+func (l *Live) watch(streams []string, buffer int, takes origin) *Watcher {
+	w := &Watcher{c: make(chan archive.Batch, max(buffer, 1)), streams: streams, takes: takes, live: l}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ended {
@@ -53,6 +77,27 @@ func (l *Live) Watch(streams []string, buffer int) *Watcher {
 	}
 	l.watchers[w] = true
 	return w
+}
+
+// EveryStream among the wanted streams stands for all.
+const EveryStream = "*"
+
+// Wanted are the streams of which some watcher takes what other servers have stored.
+func (l *Live) Wanted() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var all []string
+	for w := range l.watchers {
+		switch {
+		case w.takes&others == 0:
+		case len(w.streams) == 0:
+			all = append(all, EveryStream)
+		default:
+			all = append(all, w.streams...)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // Batches is closed when the server stops. The receiver releases each record.
@@ -74,15 +119,21 @@ func (w *Watcher) Close() {
 	}
 }
 
-func (l *Live) publish(batch archive.Batch) {
+// Receive publishes a batch that another server has stored. It stays the caller's.
+func (l *Live) Receive(batch archive.Batch) { l.pass(batch, others) }
+
+// publish publishes a batch that this server has stored.
+func (l *Live) publish(batch archive.Batch) { l.pass(batch, own) }
+
+func (l *Live) pass(batch archive.Batch, from origin) {
 	size := recordBytes(batch.Record)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for w := range l.watchers {
-		if len(w.streams) != 0 && !slices.Contains(w.streams, batch.Schema.Name) {
+		if w.takes&from == 0 || len(w.streams) != 0 && !slices.Contains(w.streams, batch.Schema.Name) {
 			continue
 		}
-		if !w.takes(size) {
+		if !w.hasRoom(size) {
 			w.miss(batch)
 			continue
 		}

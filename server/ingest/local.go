@@ -105,9 +105,9 @@ func (l *Local) add(schema *measure.Schema, sample measure.Sample) {
 // store queues a batch of the server.
 func (i *Ingest) store(schema *measure.Schema, record arrow.RecordBatch) error {
 	it := item{batch: ownBatch(schema, record)}
-	if !i.enqueue(it) {
+	if err := i.main.enqueue(it); err != nil {
 		i.drop(&it)
-		return errClosing
+		return err
 	}
 	return nil
 }
@@ -116,9 +116,9 @@ func (i *Ingest) store(schema *measure.Schema, record arrow.RecordBatch) error {
 // is called once with the outcome; a batch that the archive fails to store is retried.
 func (i *Ingest) Put(schema *measure.Schema, record arrow.RecordBatch, done func(error)) {
 	it := item{batch: ownBatch(schema, record), bytes: recordBytes(record), done: done}
-	if !i.enqueue(it) {
+	if err := i.main.enqueue(it); err != nil {
 		record.Release()
-		done(errClosing)
+		done(err)
 	}
 }
 
@@ -141,16 +141,16 @@ func recordBytes(record arrow.RecordBatch) int64 {
 const ownMax = 4096
 
 // keep holds a batch of the server for the next commit.
-func (i *Ingest) keep(it *item) {
-	if it.done == nil && (it.refused() || len(i.own) >= ownMax) {
-		i.drop(it)
+func (p *pipe) keep(it *item) {
+	if it.done == nil && (it.refused() || len(p.own) >= ownMax) {
+		p.in.drop(it)
 		return
 	}
 	it.err = nil
-	i.mu.Lock()
-	i.bytes += it.size() // it is queued again
-	i.mu.Unlock()
-	i.own = append(i.own, *it)
+	p.in.mu.Lock()
+	p.resize(it.size()) // it is queued again
+	p.in.mu.Unlock()
+	p.own = append(p.own, *it)
 }
 
 // drop counts a batch of the server that will not be stored.

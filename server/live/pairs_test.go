@@ -85,7 +85,7 @@ func (f *follower) want(t testing.TB, when string, want map[int64][]string) {
 // again with what changed, and a new reader begins with all figures.
 func TestPairs(t *testing.T) {
 	b := newBench(100)
-	f := &follower{Reader: b.Reader("", 60)}
+	f := &follower{Reader: b.Reader(Scope{}, 60)}
 	f.want(t, "at first", map[int64][]string{})
 	b.take(t, 1.1, "b", measured(1.001, "s", "a", 10, 1024), measured(1.001, "s", "", 99, 1024))
 	b.take(t, 1.15, "c", measured(1.002, "s", "a", 20, 1024))
@@ -106,18 +106,20 @@ func TestPairs(t *testing.T) {
 	}
 	b.reach(4.5)
 	f.want(t, "then the rest", map[int64][]string{2: {"a>b 40"}})
-	late := &follower{Reader: b.Reader("", 60)}
+	late := &follower{Reader: b.Reader(Scope{}, 60)}
 	late.want(t, "history", map[int64][]string{0: {"a>b 10", "a>c 25"}, 1: {"a>c 7"}, 2: {"a>b 40"}})
-	brief := &follower{Reader: b.Reader("s", 3)}
+	brief := &follower{Reader: b.Reader(Scope{Session: "s"}, 3)}
 	brief.want(t, "short history of a session", map[int64][]string{1: {"a>c 7"}, 2: {"a>b 40"}})
-	none := &follower{Reader: b.Reader("other", 60)}
+	none := &follower{Reader: b.Reader(Scope{Session: "other"}, 60)}
 	none.want(t, "no such session", map[int64][]string{})
 	b.reach(62.5)
-	b.Reader("", 60)
-	(&follower{Reader: b.Reader("", 60)}).want(t, "a minute later", map[int64][]string{2: {"a>b 40"}})
+	b.Reader(Scope{}, 60)
+	(&follower{Reader: b.Reader(Scope{}, 60)}).want(t, "a minute later", map[int64][]string{2: {"a>b 40"}})
 	b.reach(200)
-	if len(b.ids) != 0 || len(b.names.ids) != 0 || len(b.names.text) != 0 || len(b.seconds) != 0 || len(b.pairs) != 0 {
-		t.Errorf("idle pairs are kept: %v, %v", b.ids, b.names)
+	for _, s := range b.shards {
+		if len(s.ids) != 0 || len(b.names.ids) != 0 || len(b.names.text) != 0 || len(s.seconds) != 0 || len(s.pairs) != 0 {
+			t.Errorf("idle pairs are kept: %v, %v", s.ids, b.names.ids)
+		}
 	}
 	b.take(t, 201, "x", measured(201, "s", "a", 3, 1024))
 	b.reach(202)
@@ -141,7 +143,7 @@ func TestPairsFigures(t *testing.T) {
 	b.reach(2)
 	b.take(t, 9.6, "b", long)
 	b.reach(10)
-	seconds, _, _ := b.Reader("", 60).Next()
+	seconds, _, _ := b.Reader(Scope{}, 60).Next()
 	type figures struct {
 		lost, packets    uint32
 		p50, rate, clock float32
@@ -170,7 +172,7 @@ func TestPairsFigures(t *testing.T) {
 // TestPairsOfSessions: each pair has the figures of the session with the most packets.
 func TestPairsOfSessions(t *testing.T) {
 	b := newBench(100)
-	f, s1 := &follower{Reader: b.Reader("", 60)}, &follower{Reader: b.Reader("s1", 60)}
+	f, s1 := &follower{Reader: b.Reader(Scope{}, 60)}, &follower{Reader: b.Reader(Scope{Session: "s1"}, 60)}
 	b.take(t, 1.1, "b", measured(1, "s1", "a", 10, 1024))
 	b.reach(1.5)
 	f.want(t, "one session", map[int64][]string{0: {"a>b 10"}})
@@ -191,22 +193,22 @@ func TestPairsOfSessions(t *testing.T) {
 // TestPairsRefused: rows beyond a limit are counted and logged once.
 func TestPairsRefused(t *testing.T) {
 	b := newBench(2)
-	f := &follower{Reader: b.Reader("", 60)}
+	f := &follower{Reader: b.Reader(Scope{}, 60)}
 	for _, source := range []string{"a", "c", "d", "e", "a\xff"} {
 		b.take(t, 1.1, "b", measured(1, "s", source, 10, 1024))
 	}
 	b.take(t, 1.1, "b", measured(100, "s", "a", 10, 1024), measured(101, "s", "a", 10, 1024), measured(-61, "s", "a", 10, 1024))
 	b.reach(2)
 	f.want(t, "two fit", map[int64][]string{0: {"a>b 10", "c>b 10"}})
-	if b.refused != 3 || b.early != 2 || strings.Count(b.log.String(), "\n") != 2 {
-		t.Errorf("refused %d, early %d, log %s", b.refused, b.early, &b.log)
+	if b.refused.Load() != 3 || b.early.Load() != 2 || strings.Count(b.log.String(), "\n") != 2 {
+		t.Errorf("refused %d, early %d, log %s", b.refused.Load(), b.early.Load(), &b.log)
 	}
 }
 
 // TestPairsOfAFastClock: rows of a host whose clock is ahead are shown.
 func TestPairsOfAFastClock(t *testing.T) {
 	b := newBench(2)
-	f := &follower{Reader: b.Reader("", 60)}
+	f := &follower{Reader: b.Reader(Scope{}, 60)}
 	b.take(t, 1.1, "b", measured(31, "s", "a", 10, 1024))
 	b.reach(2)
 	f.want(t, "30 s ahead", map[int64][]string{30: {"a>b 10"}})
@@ -227,7 +229,7 @@ func BenchmarkPairs(b *testing.B) {
 		}
 		batches = append(batches, batchOf(b, fmt.Sprint("host-", to), rows...))
 	}
-	readers := []*Reader{p.Reader("", 60), p.Reader("s", 60)}
+	readers := []*Reader{p.Reader(Scope{}, 60), p.Reader(Scope{Session: "s"}, 60)}
 	for b.Loop() {
 		for _, batch := range batches {
 			if err := p.add(batch, at(1.1)); err != nil {
@@ -240,6 +242,8 @@ func BenchmarkPairs(b *testing.B) {
 				b.Fatal(err)
 			}
 		}
-		clear(p.seconds)
+		for _, s := range p.shards {
+			clear(s.seconds)
+		}
 	}
 }

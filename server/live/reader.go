@@ -2,6 +2,7 @@ package live
 
 import (
 	"errors"
+	"maps"
 	"slices"
 )
 
@@ -15,75 +16,112 @@ type PairSecond struct {
 	P50, P99, Rate, ClockErrors []float32
 }
 
-// placesMost bounds the agents that one reader has been given.
+// placesMost bounds the agents that one reader has been given and that no pair has any more.
 const placesMost = 50_000
 
 // ErrPlaces ends a reader that has been given too many agents; a new one is given only
 // those that exist.
 var ErrPlaces = errors.New("too many agents have come and gone; reconnect")
 
-// Reader follows the figures of all pairs for one watcher.
+// Scope is what a reader follows; empty: the figures of all pairs.
+type Scope struct {
+	// Session whose figures are read. Without one, they are those of the session that counts for each pair.
+	Session string
+	// Sites of the sources and of the destinations; nil: all. The empty name is that of hosts without a site.
+	Source, Destination *string
+}
+
+// Reader follows the figures of pairs for one watcher.
 type Reader struct {
 	pairs   *Pairs
-	session string
+	scope   Scope
 	history int64
 	version uint32
 	places  map[uint32]uint32
 }
 
-// Reader begins history seconds ago. Without a session, it reads the one that counts for
-// each pair.
-func (p *Pairs) Reader(session string, history int) *Reader {
-	return &Reader{pairs: p, session: session, history: int64(history), places: map[uint32]uint32{}}
+// Reader begins history seconds ago.
+func (p *Pairs) Reader(scope Scope, history int) *Reader {
+	return &Reader{pairs: p, scope: scope, history: int64(history), places: map[uint32]uint32{}}
 }
 
 // Next returns the seconds that are new or have changed since its last call, with what
 // changed, oldest first. more is closed at the next change.
 func (r *Reader) Next() (seconds []PairSecond, more <-chan struct{}, err error) {
-	p := r.pairs
+	version, more := r.pairs.current()
+	found := map[int64]*PairSecond{}
+	for _, s := range r.pairs.shards {
+		r.read(s, version, found)
+	}
+	for _, start := range slices.Sorted(maps.Keys(found)) {
+		seconds = append(seconds, *found[start])
+	}
+	r.name(seconds)
+	r.version = version
+	r.pairs.names.mutex.Lock()
+	gone := len(r.places) - len(r.pairs.names.text)
+	r.pairs.names.mutex.Unlock()
+	if gone > placesMost {
+		return nil, nil, ErrPlaces
+	}
+	return seconds, more, nil
+}
+
+// read adds what has changed in a shard up to a version. Agents are those of the shard's keys.
+func (r *Reader) read(p *shard, version uint32, found map[int64]*PairSecond) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	session, known := p.names.ids[r.session]
-	var starts []int64
+	session, known := r.pairs.names.of(r.scope.Session)
+	first := r.pairs.now().Unix() - r.history
 	for start, s := range p.seconds {
-		if s.version > r.version && (r.version > 0 || start >= p.now().Unix()-r.history) {
-			starts = append(starts, start)
+		if s.version <= r.version || r.version == 0 && start < first {
+			continue
 		}
-	}
-	slices.Sort(starts)
-	for _, start := range starts {
-		s := p.seconds[start]
-		one := PairSecond{StartMs: start * 1000}
 		for i := range s.figures {
 			f := &s.figures[i]
-			if f.version <= r.version {
+			if f.version <= r.version || f.version > version {
 				continue
 			}
 			k := &p.keys[f.key]
-			if r.session == "" && f.elected || r.session != "" && known && k.session == session {
-				r.put(&one, k, f)
+			if !(r.scope.Session == "" && f.elected || r.scope.Session != "" && known && k.session == session) || !r.scope.has(k) {
+				continue
 			}
-		}
-		if len(one.Sources) > 0 {
-			seconds = append(seconds, one)
+			to := found[start]
+			if to == nil {
+				to = &PairSecond{StartMs: start * 1000}
+				found[start] = to
+			}
+			to.put(k, f)
 		}
 	}
-	r.version = p.version
-	if len(r.places) > placesMost {
-		return nil, nil, ErrPlaces
-	}
-	return seconds, p.changed, nil
 }
 
-func (r *Reader) put(to *PairSecond, k *key, f *figure) {
-	to.Sources = append(to.Sources, r.place(to, k.source))
-	to.Destinations = append(to.Destinations, r.place(to, k.destination))
-	to.Packets = append(to.Packets, f.packets)
-	to.Expected = append(to.Expected, f.expected)
-	to.Lost = append(to.Lost, f.lost)
-	to.P50, to.P99 = append(to.P50, f.p50), append(to.P99, f.p99)
-	to.Rate = append(to.Rate, f.rate)
-	to.ClockErrors = append(to.ClockErrors, f.clock)
+// has reports whether the hosts of a pair are at the sites.
+func (s *Scope) has(k *key) bool {
+	return (s.Source == nil || *s.Source == k.ends.Source) && (s.Destination == nil || *s.Destination == k.ends.Destination)
+}
+
+// put adds a figure, with the ids of its hosts.
+func (s *PairSecond) put(k *key, f *figure) {
+	s.Sources, s.Destinations = append(s.Sources, k.source), append(s.Destinations, k.destination)
+	s.Packets = append(s.Packets, f.packets)
+	s.Expected = append(s.Expected, f.expected)
+	s.Lost = append(s.Lost, f.lost)
+	s.P50, s.P99 = append(s.P50, f.p50), append(s.P99, f.p99)
+	s.Rate = append(s.Rate, f.rate)
+	s.ClockErrors = append(s.ClockErrors, f.clock)
+}
+
+// name replaces the ids of hosts by places, and adds the names of those that are new.
+func (r *Reader) name(seconds []PairSecond) {
+	r.pairs.names.mutex.Lock()
+	defer r.pairs.names.mutex.Unlock()
+	for i := range seconds {
+		s := &seconds[i]
+		for j := range s.Sources {
+			s.Sources[j], s.Destinations[j] = r.place(s, s.Sources[j]), r.place(s, s.Destinations[j])
+		}
+	}
 }
 
 func (r *Reader) place(to *PairSecond, agent uint32) uint32 {

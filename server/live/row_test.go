@@ -99,7 +99,7 @@ func TestGarbage(t *testing.T) {
 		}
 	}
 	p.publish(at(3))
-	if _, _, err := p.Reader("", 60).Next(); err != nil {
+	if _, _, err := p.Reader(Scope{}, 60).Next(); err != nil {
 		t.Error(err)
 	}
 }

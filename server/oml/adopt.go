@@ -29,7 +29,7 @@ func (k *Backend) Adopt(b archive.Batch) (archive.Batch, error) {
 		b, err = reshape(b, target, constants, shift)
 	}
 	var disk syscall.Errno
-	if err != nil && !errors.As(err, &disk) {
+	if err != nil && !errors.As(err, &disk) && !errors.Is(err, errSave) {
 		err = fmt.Errorf("%w: %w", bus.ErrRejected, err)
 	}
 	return b, err

@@ -20,6 +20,7 @@ import (
 	"pillion.dev/omsp"
 	"pillion.dev/omsp/relay"
 	"pillion.dev/server/oml"
+	"pillion.dev/server/store"
 )
 
 // nothing accepts all batches and has no rows.
@@ -39,7 +40,7 @@ func (nothing) Highest(context.Context, string, string, map[string]string) (int6
 
 func backend(t *testing.T, folder string) *oml.Backend {
 	t.Helper()
-	k, err := oml.New(folder, nothing{}, nothing{}, oml.Quota{}, slog.New(slog.DiscardHandler))
+	k, err := oml.New(store.NewFiles(folder, oml.Documents...), nothing{}, nothing{}, oml.Quota{}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

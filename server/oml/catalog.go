@@ -4,14 +4,15 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
 	"unicode"
 
-	"pillion.dev/internal/store"
 	"pillion.dev/measure"
 	"pillion.dev/omsp"
+	"pillion.dev/server/store"
 )
 
 // Limits of the state that applications can create in the server.
@@ -22,9 +23,32 @@ const (
 	nameMax    = 255 // bytes of names of tables and fields
 )
 
+// Collection of the catalog and its sections.
+const (
+	collection     = "oml"
+	domainsSection = "domains"
+	streamsSection = "streams"
+)
+
+// Documents is the file of the catalog, if it is kept in files.
+var Documents = []store.Document{{Collection: collection, Sections: []store.Section{
+	{Name: domainsSection, Kind: store.Map}, {Name: streamsSection, Kind: store.Claims},
+}}}
+
 // catalog maps the tables of each domain to streams.
 type catalog struct {
-	Domains map[string]*domain `json:"domains"`
+	Domains map[string]*domain
+	// claims are the streams that servers have reserved for tables before they add them: two
+	// servers may create tables at the same time.
+	claims map[string]claim
+	// changed items differ from the store.
+	changed map[string]bool
+}
+
+// claim is the table for which a stream is reserved.
+type claim struct {
+	Domain string `json:"domain"`
+	Table  string `json:"table"`
 }
 
 type domain struct {
@@ -45,24 +69,85 @@ type entry struct {
 	Used   int64  `json:"used,omitempty"`
 }
 
-func (b *catalog) load(path string) error {
-	if _, err := store.Load(path, b); err != nil {
-		return err
-	}
-	if b.Domains == nil {
-		b.Domains = map[string]*domain{}
-	}
-	now := time.Now().Unix()
-	for _, d := range b.Domains { // earlier versions did not save it
-		d.Used = cmp.Or(d.Used, now)
-		for i := range d.Tables {
-			d.Tables[i].Used = cmp.Or(d.Tables[i].Used, now)
+// load makes these items the catalog, except that what was used since stays known.
+func (b *catalog) load(items map[string][]byte) error {
+	before := b.Domains
+	*b = catalog{Domains: map[string]*domain{}, claims: map[string]claim{}, changed: map[string]bool{}}
+	for key, item := range items {
+		if err := b.set(key, item, before); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-func (b *catalog) save(path string) error { return store.Save(path, b, 0o600) }
+// set makes an item that of the store; nil: it is deleted.
+func (b *catalog) set(key string, item []byte, before map[string]*domain) error {
+	section, name := store.Own(key)
+	switch {
+	case section == domainsSection && item == nil:
+		delete(b.Domains, name)
+	case section == domainsSection:
+		var d domain
+		if err := json.Unmarshal(item, &d); err != nil {
+			return fmt.Errorf("load OML domain %.80q: %w", name, err)
+		}
+		d.keepUse(before[name], time.Now().Unix())
+		b.Domains[name] = &d
+	case section == streamsSection && item == nil:
+		delete(b.claims, name)
+	case section == streamsSection:
+		var c claim
+		if err := json.Unmarshal(item, &c); err != nil {
+			return fmt.Errorf("load OML stream %.80q: %w", name, err)
+		}
+		b.claims[name] = c
+	}
+	delete(b.changed, key)
+	return nil
+}
+
+// keepUse takes over when the domain and its tables were last used. Earlier versions did not save it.
+func (d *domain) keepUse(old *domain, now int64) {
+	used := map[string]int64{}
+	if old != nil {
+		d.Used = max(d.Used, old.Used)
+		for _, t := range old.Tables {
+			used[t.Stream] = t.Used
+		}
+	}
+	d.Used = cmp.Or(d.Used, now)
+	for i := range d.Tables {
+		t := &d.Tables[i]
+		t.Used = cmp.Or(max(t.Used, used[t.Stream]), now)
+	}
+}
+
+// change notes that a domain differs from the store.
+func (b *catalog) change(domain string) { b.changed[store.Key(domainsSection, domain)] = true }
+
+// items returns what differs from the store.
+func (b *catalog) items() (map[string][]byte, error) {
+	items := map[string][]byte{}
+	for key := range b.changed {
+		items[key] = nil
+		section, name := store.Own(key)
+		var value any
+		if d := b.Domains[name]; section == domainsSection && d != nil {
+			value = d
+		} else if c, found := b.claims[name]; section == streamsSection && found {
+			value = c
+		} else {
+			continue
+		}
+		text, err := json.Marshal(value)
+		if err != nil {
+			return nil, err
+		}
+		items[key] = text
+	}
+	return items, nil
+}
 
 func (b *catalog) domain(name string) (d *domain, fresh bool, err error) {
 	if d = b.Domains[name]; d != nil {
@@ -124,6 +209,11 @@ func (b *catalog) stream(domain, table string) string {
 	for _, d := range b.Domains {
 		for _, t := range d.Tables {
 			used[t.Stream] = true
+		}
+	}
+	for name, by := range b.claims {
+		if by != (claim{domain, table}) {
+			used[name] = true
 		}
 	}
 	plain := "oml_" + reduced(domain) + "_" + reduced(table)

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,6 +23,7 @@ import (
 	"pillion.dev/measure"
 	"pillion.dev/omsp"
 	"pillion.dev/omsp/collect"
+	"pillion.dev/server/store"
 )
 
 // Ingest writes batches to the archive.
@@ -65,7 +65,7 @@ type Backend struct {
 	ingest  Ingest
 	archive Archive
 	log     *slog.Logger
-	path    string
+	store   store.Store
 	quota   Quota
 	tables  *measure.Stream
 	ends    *measure.Stream
@@ -76,13 +76,13 @@ type Backend struct {
 	swept   time.Time
 }
 
-// New loads the known domains from the server's data directory.
-func New(folder string, ingest Ingest, archive Archive, quota Quota, log *slog.Logger) (*Backend, error) {
+// New loads the known domains from the store.
+func New(kept store.Store, ingest Ingest, archive Archive, quota Quota, log *slog.Logger) (*Backend, error) {
 	k := &Backend{
-		ingest: ingest, archive: archive, log: log, path: filepath.Join(folder, "oml.json"),
+		ingest: ingest, archive: archive, log: log, store: kept,
 		made: map[string]collect.Table{}, quota: quota.complete(),
 	}
-	if err := k.catalog.load(k.path); err != nil {
+	if err := k.Reload(context.Background()); err != nil {
 		return nil, err
 	}
 	for stream, schema := range map[**measure.Stream]*measure.Schema{&k.tables: &Tables, &k.ends: &Connections} {
@@ -180,22 +180,36 @@ func (k *Backend) begin(source, domain string, start int64) (int64, error) {
 	domain = inText(domain)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if err := k.admitDomain(source, domain); err != nil {
-		return 0, err
-	}
-	d, fresh, err := k.catalog.domain(domain)
+	err := k.repeat(func() error {
+		if err := k.admitDomain(source, domain); err != nil {
+			return err
+		}
+		d, fresh, err := k.catalog.domain(domain)
+		if err != nil {
+			return err
+		}
+		d.Used = time.Now().Unix()
+		k.catalog.change(domain)
+		if !fresh && d.Start != 0 {
+			start = d.Start
+			return nil
+		}
+		if fresh {
+			d.Source = source
+		}
+		d.Start = start
+		if err := k.save(); err != nil {
+			if d.Start = 0; fresh {
+				delete(k.catalog.Domains, domain)
+			}
+			return err
+		}
+		return nil
+	})
 	if err != nil {
 		return 0, err
 	}
-	d.Used = time.Now().Unix()
-	if fresh {
-		d.Source = source
-	}
-	if fresh || d.Start == 0 {
-		d.Start = start
-		return start, k.catalog.save(k.path)
-	}
-	return d.Start, nil
+	return start, nil
 }
 
 // Table implements collect.Backend.
@@ -210,14 +224,18 @@ func (k *Backend) table(source, domain string, s omsp.Schema) (collect.Table, er
 	s.Index = 0 // the client's
 	domain = inText(domain)
 	k.mu.Lock()
-	t, known := k.catalog.find(domain, s)
-	if !known {
-		if err := k.admitTable(source, s.Name); err != nil {
-			k.mu.Unlock()
-			return collect.Table{}, err
+	var t entry
+	var known bool
+	var made collect.Table
+	err := k.repeat(func() (err error) {
+		if t, known = k.catalog.find(domain, s); !known {
+			if err := k.admitTable(source, s.Name); err != nil {
+				return err
+			}
 		}
-	}
-	made, err := k.make(source, domain, s, t, known)
+		made, err = k.make(source, domain, s, t, known)
+		return err
+	})
 	start := int64(0)
 	if d := k.catalog.Domains[domain]; d != nil {
 		start = d.Start
@@ -256,10 +274,14 @@ func (k *Backend) make(source, domain string, s omsp.Schema, t entry, known bool
 		return made, err
 	}
 	if !known {
+		if err := k.claim(domain, t); err != nil {
+			return made, err
+		}
 		d := k.catalog.Domains[domain]
 		t.Source, t.Used = source, time.Now().Unix()
 		d.Tables = append(d.Tables, t)
-		if err := k.catalog.save(k.path); err != nil {
+		k.catalog.change(domain)
+		if err := k.save(); err != nil {
 			d.Tables = d.Tables[:len(d.Tables)-1]
 			return made, err
 		}

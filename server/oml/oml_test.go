@@ -17,6 +17,7 @@ import (
 	"pillion.dev/measure"
 	"pillion.dev/omsp"
 	"pillion.dev/omsp/collect"
+	"pillion.dev/server/store"
 )
 
 // sink accepts batches and has no rows to read.
@@ -49,7 +50,7 @@ func (s *sink) Highest(context.Context, string, string, map[string]string) (int6
 func open(t *testing.T, folder string) (*Backend, *sink) {
 	t.Helper()
 	s := &sink{rows: map[string][]string{}}
-	k, err := New(folder, s, s, Quota{}, slog.New(slog.DiscardHandler))
+	k, err := New(store.NewFiles(folder, Documents...), s, s, Quota{}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,7 +228,7 @@ func TestInvalidCatalog(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := &sink{rows: map[string][]string{}}
-		if _, err := New(folder, s, s, Quota{}, slog.New(slog.DiscardHandler)); err == nil {
+		if _, err := New(store.NewFiles(folder, Documents...), s, s, Quota{}, slog.New(slog.DiscardHandler)); err == nil {
 			t.Errorf("%q was read", text)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"pillion.dev/archive"
 	"pillion.dev/internal/quota"
+	"pillion.dev/server/store"
 )
 
 // Quota bounds what one source can create; zero: the default, 100.
@@ -93,18 +94,27 @@ func (k *Backend) sweep(now time.Time) {
 	defer cancel()
 	old := now.Add(-unusedMost).Unix()
 	for name, d := range k.catalog.Domains {
+		before := len(d.Tables)
 		d.Tables = slices.DeleteFunc(d.Tables, func(t entry) bool {
 			if t.Used == 0 || t.Used > old || k.exists(ctx, t.Stream) {
 				return false
 			}
 			delete(k.made, t.Stream)
+			if _, claimed := k.catalog.claims[t.Stream]; claimed {
+				delete(k.catalog.claims, t.Stream)
+				k.catalog.changed[store.Key(streamsSection, t.Stream)] = true
+			}
 			return true
 		})
+		if len(d.Tables) != before {
+			k.catalog.change(name)
+		}
 		if len(d.Tables) == 0 && d.Used != 0 && d.Used <= old {
 			delete(k.catalog.Domains, name)
+			k.catalog.change(name)
 		}
 	}
-	if err := k.catalog.save(k.path); err != nil {
+	if err := k.save(); err != nil { // the next one repeats it
 		k.log.Warn("save OML domains", "error", err)
 	}
 }
@@ -120,6 +130,7 @@ func (b *catalog) use(domain, stream string, now time.Time) {
 		for i := range d.Tables {
 			if d.Tables[i].Stream == stream {
 				d.Tables[i].Used = now.Unix()
+				b.change(domain)
 			}
 		}
 	}

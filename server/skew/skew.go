@@ -21,8 +21,6 @@ import (
 )
 
 const (
-	// pairsMost bounds the pairs: each takes about 20 KB.
-	pairsMost = 10_000
 	// idleTime is how long a pair without rows is kept.
 	idleTime = 15 * time.Minute
 	// estimateEvery is the time between two estimates of a pair, which take up to half a millisecond; estimateFirst early in a segment.
@@ -43,6 +41,7 @@ const (
 // Clocks holds the estimates of all pairs.
 type Clocks struct {
 	store func(measure.Sample)
+	most  int // pairs, and hosts
 	log   *slog.Logger
 	now   func() time.Time
 
@@ -78,9 +77,16 @@ type host struct {
 	frequency float64
 }
 
-// New returns an empty Clocks; store takes the rows of clock_pairs.
-func New(store func(measure.Sample), now func() time.Time, log *slog.Logger) *Clocks {
-	return &Clocks{store: store, now: now, log: log, pairs: map[name]*pair{}, hosts: map[string]*host{}}
+// New returns a Clocks for at most so many pairs, about 20 KB each; store takes the rows of clock_pairs.
+func New(store func(measure.Sample), most int, now func() time.Time, log *slog.Logger) *Clocks {
+	return &Clocks{store: store, most: most, now: now, log: log, pairs: map[name]*pair{}, hosts: map[string]*host{}}
+}
+
+// Kept returns the number of pairs, and that of the rows of further ones, whose clocks are not compared.
+func (c *Clocks) Kept() (pairs int, refused uint64) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	return len(c.pairs), c.refused
 }
 
 // Add adds a batch of flows or of clock.
@@ -110,9 +116,9 @@ func (c *Clocks) addRow(row *flows.Row) {
 	}
 	p := c.pairs[key]
 	if p == nil {
-		if len(c.pairs) >= pairsMost {
+		if len(c.pairs) >= c.most {
 			if c.refused++; c.refused == 1 {
-				c.log.Warn("too many pairs of hosts; the clocks of some are not compared", "limit", pairsMost)
+				c.log.Warn("too many pairs of hosts; the clocks of some are not compared", "limit", c.most)
 			}
 			return
 		}
@@ -168,7 +174,7 @@ func (c *Clocks) addClock(batch archive.Batch) {
 func (c *Clocks) clockRow(agent string, at time.Time, step int64, frequency float64) {
 	before := c.hosts[agent]
 	if before == nil {
-		if len(c.hosts) < pairsMost {
+		if len(c.hosts) < c.most {
 			c.hosts[strings.Clone(agent)] = &host{at, frequency}
 		}
 		return

@@ -33,7 +33,7 @@ type feed struct {
 
 func newFeed(t *testing.T, offset func(float64) float64) *feed {
 	f := &feed{T: t, now: epoch, offset: offset, random: rand.New(rand.NewPCG(5, 6))}
-	f.Clocks = New(func(s measure.Sample) { f.stored = append(f.stored, s) }, func() time.Time { return f.now }, slog.New(slog.DiscardHandler))
+	f.Clocks = New(func(s measure.Sample) { f.stored = append(f.stored, s) }, 10_000, func() time.Time { return f.now }, slog.New(slog.DiscardHandler))
 	return f
 }
 

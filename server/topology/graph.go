@@ -16,6 +16,7 @@ const (
 	Agent   = "agent"
 	Router  = "router"
 	Unknown = "unknown"
+	Site    = "site" // all agents of one
 )
 
 // Kinds of paths, by how they were measured.
@@ -44,6 +45,9 @@ type Node struct {
 	// IOAM is the identifier of an IOAM node, such as 0x000101; empty: it is none, or none that
 	// a path has shown.
 	IOAM string
+	// Site and Agents are set of a node of the kind Site: its name, and how many agents it stands for.
+	Site   string
+	Agents int
 }
 
 // Edge joins two nodes in the direction of the traced packets.

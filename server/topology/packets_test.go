@@ -231,7 +231,7 @@ func FuzzAddDelays(f *testing.F) {
 	f.Add("0x000101 0x000102", "10.0.2.1", 0, 5)
 	f.Add("other", "::1", 3, -1)
 	f.Fuzz(func(t *testing.T, name, address string, from, packets int) {
-		topology := New(&record{})
+		topology := New(&record{}, 50_000)
 		topology.now = func() time.Time { return start }
 		rows := delayRows(1, name, packets, make([]int, min(len(strings.Fields(name))+1, 300))...)
 		for _, row := range rows {

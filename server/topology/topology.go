@@ -31,11 +31,8 @@ import (
 
 const (
 	// keep is how long a path stays after its last trace.
-	keep = 24 * time.Hour
-	// pathsMost bounds the memory; the least recently traced path is dropped first.
-	// 150 agents in a full mesh, with two protocols, have fewer.
-	pathsMost = 50_000
-	hopsMost  = 255
+	keep     = 24 * time.Hour
+	hopsMost = 255
 	// textMost bounds names and addresses from agents, bytes.
 	textMost = 256
 	// sessionsMost bounds the sessions of one path.
@@ -52,13 +49,15 @@ var ErrTrace = errors.New("invalid trace")
 type Topology struct {
 	events event.Sink
 	now    func() time.Time
-	most   int
+	most   int // paths; the least recently traced is dropped first
 
 	mu     sync.Mutex
 	agents map[netip.Addr]string
 	hosts  hosts
 	paths  map[key]*list.Element // of *path
 	order  *list.List            // front: most recently traced
+	// dropped are paths that gave way to others.
+	dropped uint64
 	// partial are packet traces of which rows are missing.
 	partial map[packetTrace]*packetPath
 	stages  map[string]routerStages // by agent
@@ -85,10 +84,10 @@ type path struct {
 	measured *packetPath
 }
 
-// New returns an empty graph that reports path changes to events.
-func New(events event.Sink) *Topology {
+// New returns an empty graph of at most so many paths, 2 to 3 KB each, that reports path changes to events.
+func New(events event.Sink, most int) *Topology {
 	return &Topology{
-		events: events, now: time.Now, most: pathsMost,
+		events: events, now: time.Now, most: most,
 		agents: map[netip.Addr]string{}, paths: map[key]*list.Element{}, order: list.New(),
 		partial: map[packetTrace]*packetPath{}, stages: map[string]routerStages{},
 	}
@@ -174,10 +173,18 @@ func (t *Topology) find(k key) *path {
 	}
 	for len(t.paths) >= t.most {
 		t.drop(t.order.Back())
+		t.dropped++
 	}
 	p := &path{key: k, sessions: map[string]time.Time{}}
 	t.paths[k] = t.order.PushFront(p)
 	return p
+}
+
+// Kept returns the number of paths, and that of those dropped to make room for others.
+func (t *Topology) Kept() (paths int, dropped uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.paths), t.dropped
 }
 
 // expire drops paths that were last traced too long ago.

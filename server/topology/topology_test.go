@@ -27,7 +27,7 @@ func (r *record) Change(event.Change) {}
 func newTopology(t *testing.T) (*Topology, *record) {
 	t.Helper()
 	events := &record{}
-	topology := New(events)
+	topology := New(events, 50_000)
 	topology.now = func() time.Time { return start }
 	agents := map[netip.Addr]string{}
 	for i, name := range []string{"a", "b", "c"} {
@@ -309,7 +309,7 @@ func TestBadTraces(t *testing.T) {
 
 // For the race detector.
 func TestConcurrentUse(t *testing.T) {
-	topology := New(discard{})
+	topology := New(discard{}, 50_000)
 	var group sync.WaitGroup
 	for worker := range 4 {
 		group.Go(func() {
@@ -336,7 +336,7 @@ func (discard) Change(event.Change) {}
 
 // mesh is a full mesh of agents, with paths of seven hops.
 func mesh(agents int) *Topology {
-	topology := New(discard{})
+	topology := New(discard{}, 50_000)
 	names := map[netip.Addr]string{}
 	for i := range agents {
 		names[netip.AddrFrom4([4]byte{10, 1, byte(i), 1})] = fmt.Sprintf("agent%d", i)

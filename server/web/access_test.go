@@ -144,7 +144,8 @@ func checkQuery(t *testing.T, stream *connect.ServerStreamForClient[pillionv1.Qu
 func TestRoles(t *testing.T) {
 	s := newSite(t)
 	client, url := s.client(t, "http1")
-	for procedure, needed := range roles {
+	for procedure, rule := range roles {
+		needed := rule.role
 		for _, token := range []string{"", "viewer", "analyst", "operator", "admin", "join"} {
 			held, _ := parseRole(token)
 			request, err := http.NewRequest("POST", url+procedure, strings.NewReader(`{"name":"a"`+"}"))

@@ -3,8 +3,6 @@ package web
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 
 	"connectrpc.com/connect"
 
@@ -17,17 +15,20 @@ import (
 // agents implements AgentService.
 type agents struct{ control Control }
 
-// ListAgents returns all agents, sorted by name.
+// ListAgents returns agents, sorted by name.
 func (a *agents) ListAgents(_ context.Context, request *pillionv1.ListAgentsRequest) (*pillionv1.ListAgentsResponse, error) {
-	key, value, exact := strings.Cut(request.GetLabel(), "=")
+	size, after, err := readPage(request, request.GetLabel())
+	if err != nil {
+		return nil, err
+	}
 	response := &pillionv1.ListAgentsResponse{}
-	for _, agent := range a.control.Agents() {
-		if held, has := agent.Labels[key]; key != "" && (!has || exact && held != value) {
-			continue
-		}
+	page, more := a.control.AgentsAfter(after, request.GetLabel(), size)
+	for _, agent := range page {
 		response.Agents = append(response.Agents, agentMessage(agent))
 	}
-	slices.SortFunc(response.Agents, func(a, b *pillionv1.Agent) int { return strings.Compare(a.Name, b.Name) })
+	if more {
+		response.NextPageToken = cursor{page[len(page)-1].Name, request.GetLabel()}.token()
+	}
 	return response, nil
 }
 

@@ -36,7 +36,7 @@ func (w interceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 		ctx, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
 		procedure := request.Spec().Procedure
-		if err = permit(callerOf(ctx), roles[procedure]); err == nil {
+		if err = permit(callerOf(ctx), roles[procedure].role); err == nil {
 			response, err = next(ctx, request)
 		}
 		var fault *connect.Error
@@ -57,7 +57,7 @@ func (w interceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 func (w interceptor) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
 	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
 		procedure := conn.Spec().Procedure
-		err := permit(callerOf(ctx), roles[procedure])
+		err := permit(callerOf(ctx), roles[procedure].role)
 		if err == nil {
 			err = next(ctx, conn)
 		}

@@ -17,6 +17,8 @@ import (
 // Control is the part of control.Control that this package uses.
 type Control interface {
 	Agents() []control.Agent
+	// AgentsAfter returns some agents with a label, by name, of those after one.
+	AgentsAfter(after, label string, most int) (agents []control.Agent, more bool)
 	Agent(name string) (control.Agent, error)
 	// Peer returns an agent with its addresses.
 	Peer(name string) (session.Peer, error)
@@ -72,6 +74,9 @@ type Authority interface {
 type Live interface {
 	// Subscribe to streams, or to all. Batches beyond the buffer are missed.
 	Subscribe(streams []string, buffer int) Subscription
+	// SubscribeOwn is Subscribe for what this server of a fleet has stored: the sum over all servers
+	// has each row once.
+	SubscribeOwn(streams []string, buffer int) Subscription
 }
 
 // Clocks is the part of skew.Clocks that this package uses.

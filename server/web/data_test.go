@@ -283,6 +283,10 @@ func TestOtherCalls(t *testing.T) {
 	tests := []struct{ name, procedure, token, body, want string }{
 		{"agents by label", "AgentService/ListAgents", "viewer", `{"label":"site=north"}`, `{"agents":[{"name":"a",`},
 		{"agents of no label", "AgentService/ListAgents", "viewer", `{"label":"site=south"}`, `{}`},
+		{"first page of agents", "AgentService/ListAgents", "viewer", `{"pageSize":1}`, `"nextPageToken":"`},
+		{"next page of agents", "AgentService/ListAgents", "viewer", `{"pageSize":1,"pageToken":"` + cursor{After: "a"}.token() + `"}`, `{"agents":[{"name":"b",`},
+		{"page of other agents", "AgentService/ListAgents", "viewer", `{"label":"site=north","pageToken":"` + cursor{After: "a"}.token() + `"}`, `"invalid_argument"`},
+		{"next page of tokens", "ServerService/ListTokens", "admin", `{"pageSize":1,"pageToken":"` + cursor{After: "y"}.token() + `"}`, `{"tokens":[{"name":"z"}]}`},
 		{"unknown agent", "AgentService/GetAgent", "viewer", `{"name":"x"}`, `"not_found"`},
 		{"labels", "AgentService/SetLabels", "operator", `{"name":"a","labels":{"k":"v"}}`, `"agent":{"name":"a"`},
 		{"check", "AgentService/CheckAgent", "operator", `{"name":"a","peers":["b"]}`, `{"name":"kernel","level":"ok"`},

@@ -61,6 +61,18 @@ func (c *fakeControl) Agents() []control.Agent {
 	}
 }
 
+func (c *fakeControl) AgentsAfter(after, label string, most int) (agents []control.Agent, more bool) {
+	for _, a := range slices.Backward(c.Agents()) {
+		if a.Name > after && (label == "" || label == "site=north" && a.Name == "a") {
+			agents = append(agents, a)
+		}
+	}
+	if most > 0 && len(agents) > most {
+		return agents[:most], true
+	}
+	return agents, false
+}
+
 func (c *fakeControl) Agent(name string) (control.Agent, error) {
 	for _, a := range c.Agents() {
 		if a.Name == name {
@@ -199,7 +211,7 @@ func (fakeTopology) Add(_, _, _ string, result session.TraceResult) error {
 }
 
 func (fakeTopology) ChangeIn(source string, traces *topology.Traces) topology.Change {
-	return topology.New(&fakeSink{}).ChangeIn(source, traces)
+	return topology.New(&fakeSink{}, 100).ChangeIn(source, traces)
 }
 
 // fakeAuthority has a token for each role, whose secret is the role's name.
@@ -362,6 +374,10 @@ type fakeReader struct {
 	streams []string
 	batches chan archive.Batch
 	missed  uint64
+}
+
+func (l *fakeLive) SubscribeOwn(streams []string, buffer int) Subscription {
+	return l.Subscribe(streams, buffer)
 }
 
 func (l *fakeLive) Subscribe(streams []string, buffer int) Subscription {

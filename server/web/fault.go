@@ -45,6 +45,7 @@ var codes = []struct {
 	{archive.ErrUnknown, connect.CodeNotFound},
 	{archive.ErrFull, connect.CodeResourceExhausted},
 	{bus.ErrAway, connect.CodeUnavailable},
+	{bus.ErrChanged, connect.CodeAborted},
 	{context.Canceled, connect.CodeCanceled},
 	{context.DeadlineExceeded, connect.CodeDeadlineExceeded},
 }
@@ -112,7 +113,7 @@ func problems(err error, all []*pillionv1.Problem) *connect.Error {
 var statuses = map[connect.Code]int{
 	connect.CodeInvalidArgument: http.StatusBadRequest, connect.CodeUnauthenticated: http.StatusUnauthorized,
 	connect.CodePermissionDenied: http.StatusForbidden, connect.CodeNotFound: http.StatusNotFound,
-	connect.CodeResourceExhausted: http.StatusTooManyRequests, connect.CodeUnavailable: http.StatusServiceUnavailable,
+	connect.CodeAborted: http.StatusConflict, connect.CodeResourceExhausted: http.StatusTooManyRequests, connect.CodeUnavailable: http.StatusServiceUnavailable,
 	connect.CodeDeadlineExceeded: http.StatusGatewayTimeout,
 }
 

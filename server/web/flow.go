@@ -37,7 +37,9 @@ var (
 type flows struct {
 	*data
 	seconds *live.Pairs
-	clocks  Clocks
+	// siteLabel names the site of an agent.
+	siteLabel string
+	clocks    Clocks
 }
 
 // Windows returns the sums of a time range in windows.

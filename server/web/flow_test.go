@@ -174,6 +174,41 @@ func TestWatchWindows(t *testing.T) {
 	})
 }
 
+// TestSiteMatrix: figures by site, and of the pairs of hosts of two sites; without sites there are none.
+func TestSiteMatrix(t *testing.T) {
+	s := newSite(t, func(o *Options) { o.SiteLabel = "rack" })
+	s.SetSites(map[string]string{"a": "north", "b": "south", "c": ""})
+	eventually(t, "pairs follow", func() bool {
+		s.live.mutex.Lock()
+		defer s.live.mutex.Unlock()
+		return len(s.live.readers) == 2
+	})
+	publish(s, "b", &measure.Flows, flowsRecord(t, time.Now(), 7, "a", "c"))
+	c := s.flows(t, "viewer")
+	ask := func(hosts *pillionv1.SitePair) *pillionv1.SiteMatrixResponse {
+		t.Helper()
+		answer, err := c.SiteMatrix(t.Context(), &pillionv1.SiteMatrixRequest{Hosts: hosts})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer
+	}
+	north := &pillionv1.SitePair{Source: "north", Destination: "south"}
+	eventually(t, "the rows are published", func() bool {
+		return len(ask(north).Hosts) == 1 && len(ask(nil).Pairs) == 2 && ask(nil).Pairs[1].Pairs == 1
+	})
+	answer := ask(nil)
+	if answer.Label != "rack" || len(answer.Sites) != 3 || answer.Sites[1].Name != "north" || answer.Sites[1].Agents != 1 || len(answer.Hosts) != 0 {
+		t.Errorf("got %v", answer)
+	}
+	if p := answer.Pairs[1]; p.Source != "north" || p.Destination != "south" || p.Total.Packets != 7 || p.Total.Delay.Count != 7 || p.Worst.Source != "a" {
+		t.Errorf("got %v", p)
+	}
+	if _, err := c.SiteMatrix(t.Context(), &pillionv1.SiteMatrixRequest{Hosts: &pillionv1.SitePair{Source: strings.Repeat("x", 300)}}); connect.CodeOf(err) != connect.CodeInvalidArgument {
+		t.Errorf("a long site: %v", err)
+	}
+}
+
 // TestWatchPairs: figures of a second are sent when it is over, another reader gets the
 // history, and both end with the server.
 func TestWatchPairs(t *testing.T) {

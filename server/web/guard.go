@@ -76,12 +76,12 @@ func (s *Server) guard(next http.Handler) http.Handler {
 // cannot hold a call open.
 func (s *Server) admit(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		needed, known := roles[r.URL.Path]
+		rule, known := roles[r.URL.Path]
 		if !known {
 			http.Error(w, "no such procedure", http.StatusNotFound)
 			return
 		}
-		who, err := s.identify(r, needed)
+		who, err := s.identify(r, rule.role)
 		if err == nil {
 			err = s.readBody(w, r, who.role)
 		}
@@ -91,6 +91,9 @@ func (s *Server) admit(next http.Handler) http.Handler {
 				s.audit(who, r.URL.Path, nil, fault)
 			}
 			s.errors.Write(w, r, fault)
+			return
+		}
+		if rule.place == leading && s.forward(w, r, who) {
 			return
 		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, who)))

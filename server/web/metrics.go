@@ -47,7 +47,7 @@ func newMetrics(limit int, now func() time.Time, figures func() []Figure) *metri
 
 // follow sums live rows until the context ends.
 func (m *metrics) follow(ctx context.Context, live Live, log *slog.Logger) {
-	subscription := live.Subscribe([]string{"flows"}, metricsBuffer)
+	subscription := live.SubscribeOwn([]string{"flows"}, metricsBuffer)
 	defer subscription.Close()
 	for {
 		select {

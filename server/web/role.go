@@ -29,60 +29,78 @@ func parseRole(name string) (role, bool) {
 	return 0, false
 }
 
-// roles is the role that each procedure requires. Others are not served.
-var roles = map[string]role{
-	pillionv1connect.AgentServiceListAgentsProcedure:    viewer,
-	pillionv1connect.AgentServiceGetAgentProcedure:      viewer,
-	pillionv1connect.AgentServiceSetLabelsProcedure:     operator,
-	pillionv1connect.AgentServiceApproveAgentProcedure:  operator,
-	pillionv1connect.AgentServiceRevokeAgentProcedure:   admin,
-	pillionv1connect.AgentServiceDeleteAgentProcedure:   admin,
-	pillionv1connect.AgentServiceCheckAgentProcedure:    operator,
-	pillionv1connect.AgentServiceDescribeAgentProcedure: operator,
+// place is which server of a fleet answers a procedure.
+type place int
 
-	pillionv1connect.SessionServicePlanSessionProcedure:   viewer,
-	pillionv1connect.SessionServiceCreateSessionProcedure: operator,
-	pillionv1connect.SessionServiceListSessionsProcedure:  viewer,
-	pillionv1connect.SessionServiceGetSessionProcedure:    viewer,
-	pillionv1connect.SessionServiceChangeSessionProcedure: operator,
-	pillionv1connect.SessionServicePauseSessionProcedure:  operator,
-	pillionv1connect.SessionServiceResumeSessionProcedure: operator,
-	pillionv1connect.SessionServiceStopSessionProcedure:   operator,
-	pillionv1connect.SessionServiceDeleteSessionProcedure: operator,
-	pillionv1connect.SessionServiceListRunsProcedure:      viewer,
-	pillionv1connect.SessionServiceListPointsProcedure:    viewer,
+const (
+	// here is the server that is asked: it has the rows, or asks the archive.
+	here place = iota
+	// leading is the one that runs control: it alone changes agents, sessions and tokens, and its answers
+	// include what was changed before.
+	leading
+)
 
-	pillionv1connect.DataServiceListStreamsProcedure:  viewer,
-	pillionv1connect.DataServiceTailProcedure:         viewer,
-	pillionv1connect.DataServiceSeriesProcedure:       viewer,
-	pillionv1connect.DataServiceQueryProcedure:        analyst,
-	pillionv1connect.DataServiceListRowsProcedure:     viewer,
-	pillionv1connect.DataServiceExportProcedure:       viewer,
-	pillionv1connect.DataServiceSetRetentionProcedure: admin,
+// rule is the role that a procedure requires, and where it is answered.
+type rule struct {
+	role
+	place
+}
 
-	pillionv1connect.FlowServiceWindowsProcedure:      viewer,
-	pillionv1connect.FlowServiceWatchWindowsProcedure: viewer,
-	pillionv1connect.FlowServiceWatchPairsProcedure:   viewer,
-	pillionv1connect.FlowServiceListFlowsProcedure:    viewer,
-	pillionv1connect.FlowServicePairClocksProcedure:   viewer,
+// roles are the rules of all procedures. Others are not served.
+var roles = map[string]rule{
+	pillionv1connect.AgentServiceListAgentsProcedure:    {viewer, leading},
+	pillionv1connect.AgentServiceGetAgentProcedure:      {viewer, leading},
+	pillionv1connect.AgentServiceSetLabelsProcedure:     {operator, leading},
+	pillionv1connect.AgentServiceApproveAgentProcedure:  {operator, leading},
+	pillionv1connect.AgentServiceRevokeAgentProcedure:   {admin, leading},
+	pillionv1connect.AgentServiceDeleteAgentProcedure:   {admin, leading},
+	pillionv1connect.AgentServiceCheckAgentProcedure:    {operator, leading},
+	pillionv1connect.AgentServiceDescribeAgentProcedure: {operator, leading},
 
-	pillionv1connect.TopologyServiceGetTopologyProcedure:     viewer,
-	pillionv1connect.TopologyServiceGetPathChangeProcedure:   viewer,
-	pillionv1connect.TopologyServiceGetRouterDelaysProcedure: viewer,
-	pillionv1connect.TopologyServiceTraceProcedure:           operator,
+	pillionv1connect.SessionServicePlanSessionProcedure:   {viewer, leading},
+	pillionv1connect.SessionServiceCreateSessionProcedure: {operator, leading},
+	pillionv1connect.SessionServiceListSessionsProcedure:  {viewer, leading},
+	pillionv1connect.SessionServiceGetSessionProcedure:    {viewer, leading},
+	pillionv1connect.SessionServiceChangeSessionProcedure: {operator, leading},
+	pillionv1connect.SessionServicePauseSessionProcedure:  {operator, leading},
+	pillionv1connect.SessionServiceResumeSessionProcedure: {operator, leading},
+	pillionv1connect.SessionServiceStopSessionProcedure:   {operator, leading},
+	pillionv1connect.SessionServiceDeleteSessionProcedure: {operator, leading},
+	pillionv1connect.SessionServiceListRunsProcedure:      {viewer, leading},
+	pillionv1connect.SessionServiceListPointsProcedure:    {viewer, leading},
 
-	pillionv1connect.ServerServiceHealthProcedure:      anyone,
-	pillionv1connect.ServerServiceBuildInfoProcedure:   anyone,
-	pillionv1connect.ServerServiceWhoAmIProcedure:      viewer,
-	pillionv1connect.ServerServiceListEventsProcedure:  viewer,
-	pillionv1connect.ServerServiceCreateTokenProcedure: admin,
-	pillionv1connect.ServerServiceListTokensProcedure:  admin,
-	pillionv1connect.ServerServiceRevokeTokenProcedure: admin,
+	pillionv1connect.DataServiceListStreamsProcedure:  {viewer, here},
+	pillionv1connect.DataServiceTailProcedure:         {viewer, here},
+	pillionv1connect.DataServiceSeriesProcedure:       {viewer, here},
+	pillionv1connect.DataServiceQueryProcedure:        {analyst, here},
+	pillionv1connect.DataServiceListRowsProcedure:     {viewer, here},
+	pillionv1connect.DataServiceExportProcedure:       {viewer, here},
+	pillionv1connect.DataServiceSetRetentionProcedure: {admin, here},
+
+	pillionv1connect.FlowServiceWindowsProcedure:      {viewer, here},
+	pillionv1connect.FlowServiceWatchWindowsProcedure: {viewer, here},
+	pillionv1connect.FlowServiceWatchPairsProcedure:   {viewer, here},
+	pillionv1connect.FlowServiceSiteMatrixProcedure:   {viewer, here},
+	pillionv1connect.FlowServiceListFlowsProcedure:    {viewer, here},
+	pillionv1connect.FlowServicePairClocksProcedure:   {viewer, here},
+
+	pillionv1connect.TopologyServiceGetTopologyProcedure:     {viewer, here},
+	pillionv1connect.TopologyServiceGetPathChangeProcedure:   {viewer, here},
+	pillionv1connect.TopologyServiceGetRouterDelaysProcedure: {viewer, here},
+	pillionv1connect.TopologyServiceTraceProcedure:           {operator, here},
+
+	pillionv1connect.ServerServiceHealthProcedure:      {anyone, here},
+	pillionv1connect.ServerServiceBuildInfoProcedure:   {anyone, here},
+	pillionv1connect.ServerServiceWhoAmIProcedure:      {viewer, here},
+	pillionv1connect.ServerServiceListEventsProcedure:  {viewer, here},
+	pillionv1connect.ServerServiceCreateTokenProcedure: {admin, leading},
+	pillionv1connect.ServerServiceListTokensProcedure:  {admin, leading},
+	pillionv1connect.ServerServiceRevokeTokenProcedure: {admin, leading},
 
 	// Authenticated by a join token in the request, or by the client certificate.
-	pillionv1connect.EnrolServiceEnrolProcedure:    anyone,
-	pillionv1connect.EnrolServiceRenewProcedure:    anyone,
-	pillionv1connect.EnrolServiceStandingProcedure: anyone,
+	pillionv1connect.EnrolServiceEnrolProcedure:    {anyone, leading},
+	pillionv1connect.EnrolServiceRenewProcedure:    {anyone, leading},
+	pillionv1connect.EnrolServiceStandingProcedure: {anyone, leading},
 }
 
 // audited reports whether calls of a procedure are audited: those that change something
@@ -94,5 +112,5 @@ func audited(procedure string) bool {
 	case pillionv1connect.ServerServiceListTokensProcedure:
 		return false
 	}
-	return roles[procedure] >= operator
+	return roles[procedure].role >= operator
 }

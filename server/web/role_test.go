@@ -35,7 +35,8 @@ func TestRolesMatchTheDocumentation(t *testing.T) {
 				method := methods.Get(j)
 				procedure := "/" + string(method.Parent().FullName()) + "/" + string(method.Name())
 				procedures++
-				needed, known := roles[procedure]
+				rule, known := roles[procedure]
+				needed := rule.role
 				if !known {
 					t.Errorf("%s: no role", procedure)
 				}
@@ -96,13 +97,14 @@ func TestViewersReadAndNothingElse(t *testing.T) {
 		"AgentService":    {"ListAgents", "GetAgent"},
 		"SessionService":  {"PlanSession", "ListSessions", "GetSession", "ListRuns", "ListPoints"},
 		"DataService":     {"ListStreams", "Tail", "Series", "ListRows", "Export"},
-		"FlowService":     {"Windows", "WatchWindows", "WatchPairs", "ListFlows", "PairClocks"},
+		"FlowService":     {"Windows", "WatchWindows", "WatchPairs", "ListFlows", "PairClocks", "SiteMatrix"},
 		"TopologyService": {"GetTopology", "GetPathChange", "GetRouterDelays"},
 		"ServerService":   {"WhoAmI", "ListEvents", "Health", "BuildInfo"},
 		"EnrolService":    {"Enrol", "Renew", "Standing"}, // of hosts, authenticated otherwise
 	}
 	permitted := 0
-	for procedure, needed := range roles {
+	for procedure, rule := range roles {
+		needed := rule.role
 		service, method, _ := strings.Cut(strings.TrimPrefix(procedure, "/pillion.v1."), "/")
 		want := slices.Contains(reads[service], method)
 		if got := permit(caller{role: viewer}, needed) == nil; got != want {
@@ -122,7 +124,8 @@ func TestViewersReadAndNothingElse(t *testing.T) {
 
 // TestViewersRunSQL: a viewer cannot; an analyst can, and nothing more than a viewer.
 func TestViewersRunSQL(t *testing.T) {
-	for procedure, needed := range roles {
+	for procedure, rule := range roles {
+		needed := rule.role
 		sql := procedure == pillionv1connect.DataServiceQueryProcedure
 		if may := permit(caller{role: analyst}, needed) == nil; may != (needed <= viewer || sql) {
 			t.Errorf("%s: an analyst may call it: %v", procedure, may)

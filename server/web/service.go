@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -158,7 +157,7 @@ func (s *serverService) CreateToken(_ context.Context, request *pillionv1.Create
 		return nil, invalid("role", "read role %q: use viewer, analyst, operator, admin or join", request.GetRole())
 	}
 	wanted := authority.Token{Name: request.GetName(), Role: request.GetRole(), Expires: expires}
-	wanted.MaxUses, wanted.Agents, wanted.Labels = request.GetMaxUses(), request.GetAgents(), request.GetLabels()
+	wanted.MaxUses, wanted.Agents, wanted.Labels, wanted.Site = request.GetMaxUses(), request.GetAgents(), request.GetLabels(), request.GetSite()
 	if wanted.Role == authority.RoleJoin {
 		if request.MaxUses == nil {
 			wanted.MaxUses = defaultUses
@@ -174,13 +173,16 @@ func (s *serverService) CreateToken(_ context.Context, request *pillionv1.Create
 	return &pillionv1.CreateTokenResponse{Token: tokenMessage(token), Secret: secret}, nil
 }
 
-// ListTokens returns all tokens without their secrets.
-func (s *serverService) ListTokens(context.Context, *pillionv1.ListTokensRequest) (*pillionv1.ListTokensResponse, error) {
-	response := &pillionv1.ListTokensResponse{}
-	for _, token := range s.authority.List() {
+// ListTokens returns tokens without their secrets.
+func (s *serverService) ListTokens(_ context.Context, request *pillionv1.ListTokensRequest) (*pillionv1.ListTokensResponse, error) {
+	page, next, err := pageOf(request, "", s.authority.List(), func(t authority.Token) string { return t.Name })
+	if err != nil {
+		return nil, err
+	}
+	response := &pillionv1.ListTokensResponse{NextPageToken: next}
+	for _, token := range page {
 		response.Tokens = append(response.Tokens, tokenMessage(token))
 	}
-	slices.SortFunc(response.Tokens, func(a, b *pillionv1.Token) int { return strings.Compare(a.Name, b.Name) })
 	return response, nil
 }
 
@@ -193,6 +195,6 @@ func tokenMessage(t authority.Token) *pillionv1.Token {
 	return &pillionv1.Token{
 		Name: t.Name, Role: t.Role, Created: api.TimeMessage(t.Created), Expires: api.TimeMessage(t.Expires),
 		Used: api.TimeMessage(t.Used), Revoked: t.Revoked,
-		MaxUses: t.MaxUses, Uses: t.Uses, Agents: t.Agents, Labels: t.Labels,
+		MaxUses: t.MaxUses, Uses: t.Uses, Agents: t.Agents, Labels: t.Labels, Site: t.Site,
 	}
 }

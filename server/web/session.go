@@ -2,6 +2,8 @@ package web
 
 import (
 	"context"
+	"fmt"
+	"math"
 	"time"
 
 	"pillion.dev/api"
@@ -64,10 +66,16 @@ func (s *sessions) ChangeSession(ctx context.Context, request *pillionv1.ChangeS
 	return &pillionv1.ChangeSessionResponse{Session: sessionMessage(changed), Warnings: warnings}, nil
 }
 
-// ListSessions returns all sessions, newest first.
-func (s *sessions) ListSessions(context.Context, *pillionv1.ListSessionsRequest) (*pillionv1.ListSessionsResponse, error) {
-	response := &pillionv1.ListSessionsResponse{}
-	for _, one := range s.control.Sessions() {
+// ListSessions returns sessions, newest first.
+func (s *sessions) ListSessions(_ context.Context, request *pillionv1.ListSessionsRequest) (*pillionv1.ListSessionsResponse, error) {
+	page, next, err := pageOf(request, "", s.control.Sessions(), func(one control.Session) string {
+		return fmt.Sprintf("%019d %s", math.MaxInt64-max(one.Created.UnixNano(), 0), one.Spec.Name)
+	})
+	if err != nil {
+		return nil, err
+	}
+	response := &pillionv1.ListSessionsResponse{NextPageToken: next}
+	for _, one := range page {
 		response.Sessions = append(response.Sessions, sessionMessage(one))
 	}
 	return response, nil
@@ -124,7 +132,13 @@ func (s *sessions) ListRuns(_ context.Context, request *pillionv1.ListRunsReques
 	if to.Before(from) || to.Sub(from) > runsSpan {
 		return nil, invalid("to", "read range: from %v to %v: use at most a year", from, to)
 	}
-	return &pillionv1.ListRunsResponse{Runs: runMessages(s.control.Runs(from, to, request.GetSession()))}, nil
+	page, next, err := pageOf(request, request.GetSession(), s.control.Runs(from, to, request.GetSession()), func(r control.Run) string {
+		return fmt.Sprintf("%020d %s %s %d", max(r.Start.UnixNano(), 0), r.Session, r.State, r.End.UnixNano())
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &pillionv1.ListRunsResponse{Runs: runMessages(page), NextPageToken: next}, nil
 }
 
 func sessionMessage(s control.Session) *pillionv1.Session { return api.Message[pillionv1.Session](s) }

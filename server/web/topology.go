@@ -13,6 +13,7 @@ import (
 	"pillion.dev/api"
 	"pillion.dev/api/pillionv1"
 	"pillion.dev/archive"
+	"pillion.dev/server/live"
 	"pillion.dev/server/topology"
 	"pillion.dev/session"
 )
@@ -28,15 +29,20 @@ type paths struct {
 	*data
 	topology Topology
 	control  Control
+	sites    *live.Pairs
 }
 
 // GetTopology returns the graph of all traced paths.
 func (p *paths) GetTopology(_ context.Context, request *pillionv1.GetTopologyRequest) (*pillionv1.GetTopologyResponse, error) {
 	graph := p.topology.Graph(request.GetSession())
+	if request.GetBySite() {
+		graph = graph.BySite(p.sites.SiteOf, request.GetOpenSites())
+	}
 	response := &pillionv1.GetTopologyResponse{}
 	for _, n := range graph.Nodes {
 		response.Nodes = append(response.Nodes, &pillionv1.Node{
 			Id: validText(n.ID), Kind: n.Kind, Agent: validText(n.Agent), Addresses: n.Addresses, Ioam: n.IOAM,
+			Site: validText(cmp.Or(n.Site, p.sites.SiteOf(n.Agent))), Agents: small(int64(n.Agents)),
 		})
 	}
 	for _, e := range graph.Edges {

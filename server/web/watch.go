@@ -14,10 +14,8 @@ import (
 )
 
 const (
-	// watchedPairs limits the pairs, per session, that can be watched: about 3 KB each.
-	watchedPairs = 100_000
-	pairsBuffer  = 1024 // batches
-	watchBuffer  = 256  // batches
+	pairsBuffer = 1024 // batches
+	watchBuffer = 256  // batches
 	// watchAlive is the time without changes after which an empty message is sent.
 	watchAlive = 4 * time.Second
 	// watchPause is the minimum time between two messages, except those with a new
@@ -46,12 +44,16 @@ func (f *flows) WatchPairs(ctx context.Context, request *pillionv1.WatchPairsReq
 	if history == 0 {
 		history = live.History
 	}
+	scope := live.Scope{Session: request.GetSession()}
+	if err := scopeTo(&scope, request.GetSites(), "sites"); err != nil {
+		return err
+	}
 	release, err := f.tails.take(ctx)
 	if err != nil {
 		return err
 	}
 	defer release()
-	reader := f.seconds.Reader(request.GetSession(), int(history))
+	reader := f.seconds.Reader(scope, int(history))
 	alive := time.NewTimer(watchAlive)
 	defer alive.Stop()
 	for begun := false; ; begun = true {

@@ -32,6 +32,7 @@ import (
 const (
 	defaultConnections  = 2048
 	defaultMetricsPairs = 1000
+	defaultWatchedPairs = 100_000
 	questionsAtOnce     = 8
 	queriesAtOnce       = 4
 	exportsAtOnce       = 4
@@ -47,6 +48,8 @@ type Options struct {
 	Live      Live
 	Clocks    Clocks
 	Events    event.Sink
+	// Fleet is nil if this server is alone.
+	Fleet Fleet
 	// Health checks the parts of the server, for /healthz and Health.
 	Health func(context.Context) []Part
 	// Figures returns additional metrics, at each scrape; default none.
@@ -65,6 +68,10 @@ type Options struct {
 	Proxies []netip.Prefix
 	// MetricsPairs limits the pairs of agents in the metrics; default 1000.
 	MetricsPairs int
+	// SiteLabel is the label of agents that names their site.
+	SiteLabel string
+	// WatchedPairs limits the pairs, per session, with live figures; default 100,000.
+	WatchedPairs int
 	// Queries limits concurrent queries in SQL; default 4.
 	Queries int
 	// Connections limits open connections; default 2048.
@@ -84,6 +91,7 @@ type Server struct {
 	events    event.Sink
 	parts     func(context.Context) []Part
 	attempts  *attempts
+	watched   *live.Pairs
 	// checked is the last check of the parts.
 	checked struct {
 		sync.Mutex
@@ -94,6 +102,13 @@ type Server struct {
 	unauthenticated *attempts
 	unrecorded      atomic.Uint64
 	errors          *connect.ErrorWriter
+
+	fleet Fleet
+	// inner are the handlers behind guard.
+	inner http.Handler
+	// forwards are calls passed on to the leading server, unforwarded those that it did not answer, answers
+	// those of other servers.
+	forwards, unforwarded, answers atomic.Uint64
 
 	tls         *tls.Config
 	plainOff    bool
@@ -113,7 +128,7 @@ func New(o Options) (*Server, error) {
 	s := &Server{
 		log: o.Log, now: o.Now, started: o.Now(), authority: o.Authority, archive: o.Archive, events: o.Events,
 		parts: o.Health, attempts: newAttempts(o.Now), unauthenticated: newAttempts(o.Now), connections: o.Connections,
-		plainOff: o.PlainOff, proxies: o.Proxies,
+		plainOff: o.PlainOff, proxies: o.Proxies, fleet: o.Fleet,
 	}
 	s.tls = o.TLS.Clone()
 	s.tls.ClientAuth = tls.RequestClientCert
@@ -126,12 +141,20 @@ func New(o Options) (*Server, error) {
 	ctx, s.cancel = context.WithCancel(context.Background())
 	m := newMetrics(o.MetricsPairs, o.Now, s.figures(o))
 	s.followers.Go(func() { m.follow(ctx, o.Live, o.Log) })
-	seconds := live.NewPairs(watchedPairs, o.Now, o.Log)
+	seconds := live.NewPairs(o.WatchedPairs, o.Now, o.Log)
+	s.watched = seconds
 	s.followers.Go(func() { followPairs(ctx, seconds, o.Live) })
-	s.http = newHTTPServer(s.tls, s.guard(s.routes(ctx, o, m, seconds, files)))
+	s.inner = s.routes(ctx, o, m, seconds, files)
+	s.http = newHTTPServer(s.tls, s.guard(s.inner))
 	s.http.ErrorLog = slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug)
 	return s, nil
 }
+
+// Watched returns the number of pairs with live figures, and that of the rows of further ones.
+func (s *Server) Watched() (pairs int, refused uint64) { return s.watched.Kept() }
+
+// SetSites says which agent is at which site.
+func (s *Server) SetSites(of map[string]string) { s.watched.SetSites(of) }
 
 func (o *Options) complete() error {
 	for name, missing := range map[string]bool{
@@ -158,6 +181,9 @@ func (o *Options) complete() error {
 	if o.MetricsPairs <= 0 {
 		o.MetricsPairs = defaultMetricsPairs
 	}
+	if o.WatchedPairs <= 0 {
+		o.WatchedPairs = defaultWatchedPairs
+	}
 	return nil
 }
 
@@ -175,8 +201,8 @@ func (s *Server) routes(ctx context.Context, o Options, m *metrics, seconds *liv
 	service(pillionv1connect.NewAgentServiceHandler(&agents{o.Control}, options))
 	service(pillionv1connect.NewSessionServiceHandler(&sessions{o.Control, o.Now}, options))
 	service(pillionv1connect.NewDataServiceHandler(rows, options))
-	service(pillionv1connect.NewFlowServiceHandler(&flows{rows, seconds, o.Clocks}, options))
-	service(pillionv1connect.NewTopologyServiceHandler(&paths{rows, o.Topology, o.Control}, options))
+	service(pillionv1connect.NewFlowServiceHandler(&flows{rows, seconds, o.SiteLabel, o.Clocks}, options))
+	service(pillionv1connect.NewTopologyServiceHandler(&paths{rows, o.Topology, o.Control, seconds}, options))
 	service(pillionv1connect.NewServerServiceHandler(&serverService{s, rows.questions}, options))
 	service(pillionv1connect.NewEnrolServiceHandler(&enrolment{s, o.Control, o.Bus}, options))
 	mux.Handle("GET /export", s.admitPlain(viewer, rows.serveExport))
@@ -215,11 +241,19 @@ func (s *Server) figures(o Options) func() []Figure {
 			Figure{Name: "pillion_agent_spool_dropped_rows", Help: "Rows that the spools of all agents dropped since those agents started.", Value: float64(dropped)},
 			Figure{Name: "pillion_agent_spool_bytes", Help: "Bytes in the spools of all agents.", Value: float64(waiting)})
 		states = map[string]int{}
-		for _, session := range o.Control.Sessions() {
-			states[session.State]++
+		if s.fleet == nil || s.fleet.Leads() { // the others do not plan sessions
+			for _, session := range o.Control.Sessions() {
+				states[session.State]++
+			}
 		}
 		for state, n := range states {
 			all = append(all, Figure{"pillion_sessions", "Sessions by state: scheduled, starting, running, degraded, paused, stopping, ended.", "state", state, float64(n)})
+		}
+		if s.fleet != nil {
+			all = append(all,
+				Figure{Name: "pillion_fleet_calls_forwarded_total", Help: "Calls of users that this server passed on to the leading one.", Value: float64(s.forwards.Load())},
+				Figure{Name: "pillion_fleet_calls_unanswered_total", Help: "Of these, calls that no leading server answered.", Value: float64(s.unforwarded.Load())},
+				Figure{Name: "pillion_fleet_calls_answered_total", Help: "Calls of other servers that this one answered as the leading one.", Value: float64(s.answers.Load())})
 		}
 		if size, err := o.Archive.Size(); err == nil {
 			all = append(all, Figure{Name: "pillion_archive_bytes", Help: "Size of the archive on disk.", Value: float64(size)})

@@ -44,6 +44,7 @@ const kinds: Record<string, Kind> = {
   "clock-synchronised": { label: "Clock synchronised", icon: "clock" },
   "clock-apart": { label: "Clock differs from the server's", icon: "clock" },
   "clock-agrees": { label: "Clock agrees again", icon: "clock" },
+  "lanes-moved": { label: "Lanes moved between servers", icon: "spool" },
 };
 
 /** Label and icon of a kind of event; an unknown one is shown by its name. */

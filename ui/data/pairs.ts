@@ -59,7 +59,7 @@ export function watchPairs(session: string): () => void {
   };
 }
 
-/** Follows the pairs while a component is shown. */
-export function usePairs(session: string): void {
-  useEffect(() => watchPairs(session), [session]);
+/** Follows the pairs while a component is shown, if they are wanted. */
+export function usePairs(session: string, wanted = true): void {
+  useEffect(() => (wanted ? watchPairs(session) : undefined), [session, wanted]);
 }

@@ -3,13 +3,17 @@ import { create } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { SessionSpecSchema, type Pair, type Run, type Session } from "../gen/session_pb.ts";
 import { flowClient, sessionClient } from "./client.ts";
+import { allPages, pageSize } from "./pages.ts";
 import { resource, type Resource } from "./resource.ts";
 import { millis } from "./time.ts";
 import { figuresOf, sum, type Figures } from "./window.ts";
 
 /** The runs of all sessions in a period, by start. */
 export function runsIn(from: number, to: number): Resource<Run[]> {
-  return resource(5000, async (signal) => (await sessionClient.listRuns({ from: timestampFromMs(from), to: timestampFromMs(to) }, { signal })).runs);
+  return resource(5000, (signal) => allPages(async (pageToken) => {
+    const page = await sessionClient.listRuns({ from: timestampFromMs(from), to: timestampFromMs(to), pageSize, pageToken }, { signal });
+    return { items: page.runs, nextPageToken: page.nextPageToken };
+  }));
 }
 
 /** A session with its runs of the last and the next week. */

@@ -1,12 +1,16 @@
 // Tokens of users and hosts, for admins only.
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { serverClient } from "./client.ts";
+import { allPages, pageSize } from "./pages.ts";
 import { resource } from "./resource.ts";
 import { millis } from "./time.ts";
 import type { Token } from "../gen/server_pb.ts";
 
 /** All tokens, by name. */
-export const tokens = resource(10_000, async (signal) => (await serverClient.listTokens({}, { signal })).tokens);
+export const tokens = resource(10_000, (signal) => allPages(async (pageToken) => {
+    const page = await serverClient.listTokens({ pageSize, pageToken }, { signal });
+    return { items: page.tokens, nextPageToken: page.nextPageToken };
+  }));
 
 /** Roles of tokens and what they allow. */
 export const roles = [

@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file flow.proto.
  */
 export const file_flow: GenFile = /*@__PURE__*/
-  fileDesc("CgpmbG93LnByb3RvEgpwaWxsaW9uLnYxIogBCglTZWxlY3Rpb24SDgoGc291cmNlGAEgASgJEhMKC2Rlc3RpbmF0aW9uGAIgASgJEg8KB3Nlc3Npb24YAyABKAkSCwoDc3JjGAQgASgJEgsKA2RzdBgFIAEoCRINCgVwcm90bxgGIAEoCRINCgVzcG9ydBgHIAEoDRINCgVkcG9ydBgIIAEoDSLGAgoGV2luZG93EhAKCHN0YXJ0X21zGAEgASgDEg8KB3BhY2tldHMYAiABKAQSDQoFYnl0ZXMYAyABKAQSEAoIZXhwZWN0ZWQYBCABKAQSDAoEbG9zdBgFIAEoBBISCgpkdXBsaWNhdGVkGAYgASgEEhEKCXJlb3JkZXJlZBgHIAEoBBIMCgRsYXRlGAggASgEEicKBWRlbGF5GAkgASgLMhgucGlsbGlvbi52MS5EaXN0cmlidXRpb24SJgoEaXBkdhgKIAEoCzIYLnBpbGxpb24udjEuRGlzdHJpYnV0aW9uEhYKDmNsb2NrX2Vycm9yX25zGAsgASgBEhEKCXVuY2hlY2tlZBgOIAEoBBItCgljb3JyZWN0ZWQYDyABKAsyGi5waWxsaW9uLnYxLkNvcnJlY3RlZERlbGF5SgQIDBANSgQIDRAOIsUBCg5Db3JyZWN0ZWREZWxheRInCgVkZWxheRgBIAEoCzIYLnBpbGxpb24udjEuRGlzdHJpYnV0aW9uEhEKCW9mZnNldF9ucxgCIAEoARIQCghib3VuZF9ucxgDIAEoARIQCghza2V3X3BwYhgEIAEoARIWCg5za2V3X2JvdW5kX3BwYhgFIAEoARIQCghkcmlmdF9ucxgGIAEoARIVCg1yZXNvbHV0aW9uX25zGAcgASgBEhIKCnNlZ21lbnRfbXMYCCABKAMiqAEKDERpc3RyaWJ1dGlvbhINCgVjb3VudBgBIAEoBBIOCgZtaW5fbnMYAiABKAESDwoHbWVhbl9ucxgDIAEoARIOCgZwNTBfbnMYBCABKAESDgoGcDkwX25zGAUgASgBEg4KBnA5OV9ucxgGIAEoARIOCgZtYXhfbnMYByABKAESKAoJaGlzdG9ncmFtGAggASgLMhUucGlsbGlvbi52MS5IaXN0b2dyYW0iQgoJSGlzdG9ncmFtEhEKCWJvdW5kc19ucxgBIAMoARIOCgZjb3VudHMYAiADKAESEgoKb2Zmc2V0c19ucxgDIAMoASLDAQoOV2luZG93c1JlcXVlc3QSKAoJc2VsZWN0aW9uGAEgASgLMhUucGlsbGlvbi52MS5TZWxlY3Rpb24SKAoEZnJvbRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASJgoCdG8YAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBnBvaW50cxgEIAEoDRISCgpoaXN0b2dyYW1zGAUgASgIEhEKCWNvcnJlY3RlZBgGIAEoCCJqCg9XaW5kb3dzUmVzcG9uc2USIwoHd2luZG93cxgBIAMoCzISLnBpbGxpb24udjEuV2luZG93Eg8KB3N0ZXBfbXMYAiABKAMSDwoHc2FtcGxlZBgDIAEoDRIQCghzZXNzaW9ucxgEIAMoCSJ3ChNXYXRjaFdpbmRvd3NSZXF1ZXN0EigKCXNlbGVjdGlvbhgBIAEoCzIVLnBpbGxpb24udjEuU2VsZWN0aW9uEhIKCmhpc3RvZ3JhbXMYAiABKAgSDwoHc3RlcF9tcxgDIAEoAxIRCgljb3JyZWN0ZWQYBCABKAgiTAoUV2F0Y2hXaW5kb3dzUmVzcG9uc2USIwoHd2luZG93cxgBIAMoCzISLnBpbGxpb24udjEuV2luZG93Eg8KB3N0ZXBfbXMYAiABKAMiOAoRUGFpckNsb2Nrc1JlcXVlc3QSDgoGc291cmNlGAEgASgJEhMKC2Rlc3RpbmF0aW9uGAIgASgJIjsKElBhaXJDbG9ja3NSZXNwb25zZRIlCgZjbG9ja3MYASADKAsyFS5waWxsaW9uLnYxLlBhaXJDbG9jayKrAgoJUGFpckNsb2NrEg4KBnNvdXJjZRgBIAEoCRITCgtkZXN0aW5hdGlvbhgCIAEoCRIrCgdzZWdtZW50GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIpCgVzaW5jZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKQoFdW50aWwYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhEKCW9mZnNldF9ucxgGIAEoARIXCg9vZmZzZXRfYm91bmRfbnMYByABKAESEAoIc2tld19wcGIYCCABKAESFgoOc2tld19ib3VuZF9wcGIYCSABKAESEAoIZHJpZnRfbnMYCiABKAESDgoGcG9pbnRzGAsgASgNIjUKEVdhdGNoUGFpcnNSZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkSDwoHaGlzdG9yeRgCIAEoDSLUAQoSV2F0Y2hQYWlyc1Jlc3BvbnNlEhAKCHN0YXJ0X21zGAEgASgDEg4KBmFnZW50cxgCIAMoCRIPCgdzb3VyY2VzGAMgAygNEhQKDGRlc3RpbmF0aW9ucxgEIAMoDRIPCgdwYWNrZXRzGAUgAygNEhAKCGV4cGVjdGVkGAYgAygNEgwKBGxvc3QYByADKA0SDgoGcDUwX25zGAggAygCEg4KBnA5OV9ucxgJIAMoAhIMCgRyYXRlGAogAygCEhYKDmNsb2NrX2Vycm9yX25zGAsgAygCIpoBCgRGbG93EgsKA3NyYxgBIAEoCRILCgNkc3QYAiABKAkSDQoFcHJvdG8YAyABKAkSDQoFc3BvcnQYBCABKA0SDQoFZHBvcnQYBSABKA0SIQoFdG90YWwYBiABKAsyEi5waWxsaW9uLnYxLldpbmRvdxIoCgRsYXN0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCLkAQoQTGlzdEZsb3dzUmVxdWVzdBIoCglzZWxlY3Rpb24YASABKAsyFS5waWxsaW9uLnYxLlNlbGVjdGlvbhIoCgRmcm9tGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBImCgJ0bxgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEwoLZ3JhbnVsYXJpdHkYBCABKAkSDQoFb3JkZXIYBSABKAkSEQoJYXNjZW5kaW5nGAYgASgIEg4KBnNlYXJjaBgHIAEoCRINCgVsaW1pdBgIIAEoDSJUChFMaXN0Rmxvd3NSZXNwb25zZRIfCgVmbG93cxgBIAMoCzIQLnBpbGxpb24udjEuRmxvdxINCgVmb3VuZBgCIAEoDRIPCgdzYW1wbGVkGAMgASgNMpsDCgtGbG93U2VydmljZRJHCgdXaW5kb3dzEhoucGlsbGlvbi52MS5XaW5kb3dzUmVxdWVzdBobLnBpbGxpb24udjEuV2luZG93c1Jlc3BvbnNlIgOQAgESUwoMV2F0Y2hXaW5kb3dzEh8ucGlsbGlvbi52MS5XYXRjaFdpbmRvd3NSZXF1ZXN0GiAucGlsbGlvbi52MS5XYXRjaFdpbmRvd3NSZXNwb25zZTABEk0KCldhdGNoUGFpcnMSHS5waWxsaW9uLnYxLldhdGNoUGFpcnNSZXF1ZXN0Gh4ucGlsbGlvbi52MS5XYXRjaFBhaXJzUmVzcG9uc2UwARJQCgpQYWlyQ2xvY2tzEh0ucGlsbGlvbi52MS5QYWlyQ2xvY2tzUmVxdWVzdBoeLnBpbGxpb24udjEuUGFpckNsb2Nrc1Jlc3BvbnNlIgOQAgESTQoJTGlzdEZsb3dzEhwucGlsbGlvbi52MS5MaXN0Rmxvd3NSZXF1ZXN0Gh0ucGlsbGlvbi52MS5MaXN0Rmxvd3NSZXNwb25zZSIDkAIBQiVaI3BpbGxpb24uZGV2L2FwaS9waWxsaW9udjE7cGlsbGlvbnYxYgZwcm90bzM", [file_google_protobuf_timestamp]);
+  fileDesc("CgpmbG93LnByb3RvEgpwaWxsaW9uLnYxIogBCglTZWxlY3Rpb24SDgoGc291cmNlGAEgASgJEhMKC2Rlc3RpbmF0aW9uGAIgASgJEg8KB3Nlc3Npb24YAyABKAkSCwoDc3JjGAQgASgJEgsKA2RzdBgFIAEoCRINCgVwcm90bxgGIAEoCRINCgVzcG9ydBgHIAEoDRINCgVkcG9ydBgIIAEoDSLGAgoGV2luZG93EhAKCHN0YXJ0X21zGAEgASgDEg8KB3BhY2tldHMYAiABKAQSDQoFYnl0ZXMYAyABKAQSEAoIZXhwZWN0ZWQYBCABKAQSDAoEbG9zdBgFIAEoBBISCgpkdXBsaWNhdGVkGAYgASgEEhEKCXJlb3JkZXJlZBgHIAEoBBIMCgRsYXRlGAggASgEEicKBWRlbGF5GAkgASgLMhgucGlsbGlvbi52MS5EaXN0cmlidXRpb24SJgoEaXBkdhgKIAEoCzIYLnBpbGxpb24udjEuRGlzdHJpYnV0aW9uEhYKDmNsb2NrX2Vycm9yX25zGAsgASgBEhEKCXVuY2hlY2tlZBgOIAEoBBItCgljb3JyZWN0ZWQYDyABKAsyGi5waWxsaW9uLnYxLkNvcnJlY3RlZERlbGF5SgQIDBANSgQIDRAOIsUBCg5Db3JyZWN0ZWREZWxheRInCgVkZWxheRgBIAEoCzIYLnBpbGxpb24udjEuRGlzdHJpYnV0aW9uEhEKCW9mZnNldF9ucxgCIAEoARIQCghib3VuZF9ucxgDIAEoARIQCghza2V3X3BwYhgEIAEoARIWCg5za2V3X2JvdW5kX3BwYhgFIAEoARIQCghkcmlmdF9ucxgGIAEoARIVCg1yZXNvbHV0aW9uX25zGAcgASgBEhIKCnNlZ21lbnRfbXMYCCABKAMiqAEKDERpc3RyaWJ1dGlvbhINCgVjb3VudBgBIAEoBBIOCgZtaW5fbnMYAiABKAESDwoHbWVhbl9ucxgDIAEoARIOCgZwNTBfbnMYBCABKAESDgoGcDkwX25zGAUgASgBEg4KBnA5OV9ucxgGIAEoARIOCgZtYXhfbnMYByABKAESKAoJaGlzdG9ncmFtGAggASgLMhUucGlsbGlvbi52MS5IaXN0b2dyYW0iQgoJSGlzdG9ncmFtEhEKCWJvdW5kc19ucxgBIAMoARIOCgZjb3VudHMYAiADKAESEgoKb2Zmc2V0c19ucxgDIAMoASLDAQoOV2luZG93c1JlcXVlc3QSKAoJc2VsZWN0aW9uGAEgASgLMhUucGlsbGlvbi52MS5TZWxlY3Rpb24SKAoEZnJvbRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASJgoCdG8YAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBnBvaW50cxgEIAEoDRISCgpoaXN0b2dyYW1zGAUgASgIEhEKCWNvcnJlY3RlZBgGIAEoCCJqCg9XaW5kb3dzUmVzcG9uc2USIwoHd2luZG93cxgBIAMoCzISLnBpbGxpb24udjEuV2luZG93Eg8KB3N0ZXBfbXMYAiABKAMSDwoHc2FtcGxlZBgDIAEoDRIQCghzZXNzaW9ucxgEIAMoCSJ3ChNXYXRjaFdpbmRvd3NSZXF1ZXN0EigKCXNlbGVjdGlvbhgBIAEoCzIVLnBpbGxpb24udjEuU2VsZWN0aW9uEhIKCmhpc3RvZ3JhbXMYAiABKAgSDwoHc3RlcF9tcxgDIAEoAxIRCgljb3JyZWN0ZWQYBCABKAgiTAoUV2F0Y2hXaW5kb3dzUmVzcG9uc2USIwoHd2luZG93cxgBIAMoCzISLnBpbGxpb24udjEuV2luZG93Eg8KB3N0ZXBfbXMYAiABKAMiOAoRUGFpckNsb2Nrc1JlcXVlc3QSDgoGc291cmNlGAEgASgJEhMKC2Rlc3RpbmF0aW9uGAIgASgJIjsKElBhaXJDbG9ja3NSZXNwb25zZRIlCgZjbG9ja3MYASADKAsyFS5waWxsaW9uLnYxLlBhaXJDbG9jayKrAgoJUGFpckNsb2NrEg4KBnNvdXJjZRgBIAEoCRITCgtkZXN0aW5hdGlvbhgCIAEoCRIrCgdzZWdtZW50GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIpCgVzaW5jZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKQoFdW50aWwYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhEKCW9mZnNldF9ucxgGIAEoARIXCg9vZmZzZXRfYm91bmRfbnMYByABKAESEAoIc2tld19wcGIYCCABKAESFgoOc2tld19ib3VuZF9wcGIYCSABKAESEAoIZHJpZnRfbnMYCiABKAESDgoGcG9pbnRzGAsgASgNIloKEVdhdGNoUGFpcnNSZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkSDwoHaGlzdG9yeRgCIAEoDRIjCgVzaXRlcxgDIAEoCzIULnBpbGxpb24udjEuU2l0ZVBhaXIiLwoIU2l0ZVBhaXISDgoGc291cmNlGAEgASgJEhMKC2Rlc3RpbmF0aW9uGAIgASgJIkkKEVNpdGVNYXRyaXhSZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkSIwoFaG9zdHMYAiABKAsyFC5waWxsaW9uLnYxLlNpdGVQYWlyIqUBChJTaXRlTWF0cml4UmVzcG9uc2USDQoFbGFiZWwYASABKAkSHwoFc2l0ZXMYAiADKAsyEC5waWxsaW9uLnYxLlNpdGUSJgoFcGFpcnMYAyADKAsyFy5waWxsaW9uLnYxLlNpdGVGaWd1cmVzEiYKBWhvc3RzGAQgAygLMhcucGlsbGlvbi52MS5Ib3N0RmlndXJlcxIPCgdmcm9tX21zGAUgASgDIiQKBFNpdGUSDAoEbmFtZRgBIAEoCRIOCgZhZ2VudHMYAiABKA0ijAEKC1NpdGVGaWd1cmVzEg4KBnNvdXJjZRgBIAEoCRITCgtkZXN0aW5hdGlvbhgCIAEoCRINCgVwYWlycxgDIAEoDRIhCgV0b3RhbBgEIAEoCzISLnBpbGxpb24udjEuV2luZG93EiYKBXdvcnN0GAUgASgLMhcucGlsbGlvbi52MS5Ib3N0RmlndXJlcyKZAQoLSG9zdEZpZ3VyZXMSDgoGc291cmNlGAEgASgJEhMKC2Rlc3RpbmF0aW9uGAIgASgJEg8KB3BhY2tldHMYAyABKAQSEAoIZXhwZWN0ZWQYBCABKAQSDAoEbG9zdBgFIAEoBBIOCgZwNTBfbnMYBiABKAESDgoGcDk5X25zGAcgASgBEhQKDHdvcnN0X3A5OV9ucxgIIAEoASLUAQoSV2F0Y2hQYWlyc1Jlc3BvbnNlEhAKCHN0YXJ0X21zGAEgASgDEg4KBmFnZW50cxgCIAMoCRIPCgdzb3VyY2VzGAMgAygNEhQKDGRlc3RpbmF0aW9ucxgEIAMoDRIPCgdwYWNrZXRzGAUgAygNEhAKCGV4cGVjdGVkGAYgAygNEgwKBGxvc3QYByADKA0SDgoGcDUwX25zGAggAygCEg4KBnA5OV9ucxgJIAMoAhIMCgRyYXRlGAogAygCEhYKDmNsb2NrX2Vycm9yX25zGAsgAygCIpoBCgRGbG93EgsKA3NyYxgBIAEoCRILCgNkc3QYAiABKAkSDQoFcHJvdG8YAyABKAkSDQoFc3BvcnQYBCABKA0SDQoFZHBvcnQYBSABKA0SIQoFdG90YWwYBiABKAsyEi5waWxsaW9uLnYxLldpbmRvdxIoCgRsYXN0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCLkAQoQTGlzdEZsb3dzUmVxdWVzdBIoCglzZWxlY3Rpb24YASABKAsyFS5waWxsaW9uLnYxLlNlbGVjdGlvbhIoCgRmcm9tGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBImCgJ0bxgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEwoLZ3JhbnVsYXJpdHkYBCABKAkSDQoFb3JkZXIYBSABKAkSEQoJYXNjZW5kaW5nGAYgASgIEg4KBnNlYXJjaBgHIAEoCRINCgVsaW1pdBgIIAEoDSJUChFMaXN0Rmxvd3NSZXNwb25zZRIfCgVmbG93cxgBIAMoCzIQLnBpbGxpb24udjEuRmxvdxINCgVmb3VuZBgCIAEoDRIPCgdzYW1wbGVkGAMgASgNMu0DCgtGbG93U2VydmljZRJHCgdXaW5kb3dzEhoucGlsbGlvbi52MS5XaW5kb3dzUmVxdWVzdBobLnBpbGxpb24udjEuV2luZG93c1Jlc3BvbnNlIgOQAgESUwoMV2F0Y2hXaW5kb3dzEh8ucGlsbGlvbi52MS5XYXRjaFdpbmRvd3NSZXF1ZXN0GiAucGlsbGlvbi52MS5XYXRjaFdpbmRvd3NSZXNwb25zZTABEk0KCldhdGNoUGFpcnMSHS5waWxsaW9uLnYxLldhdGNoUGFpcnNSZXF1ZXN0Gh4ucGlsbGlvbi52MS5XYXRjaFBhaXJzUmVzcG9uc2UwARJQCgpTaXRlTWF0cml4Eh0ucGlsbGlvbi52MS5TaXRlTWF0cml4UmVxdWVzdBoeLnBpbGxpb24udjEuU2l0ZU1hdHJpeFJlc3BvbnNlIgOQAgESUAoKUGFpckNsb2NrcxIdLnBpbGxpb24udjEuUGFpckNsb2Nrc1JlcXVlc3QaHi5waWxsaW9uLnYxLlBhaXJDbG9ja3NSZXNwb25zZSIDkAIBEk0KCUxpc3RGbG93cxIcLnBpbGxpb24udjEuTGlzdEZsb3dzUmVxdWVzdBodLnBpbGxpb24udjEuTGlzdEZsb3dzUmVzcG9uc2UiA5ACAUIlWiNwaWxsaW9uLmRldi9hcGkvcGlsbGlvbnYxO3BpbGxpb252MWIGcHJvdG8z", [file_google_protobuf_timestamp]);
 
 /**
  * Selection selects rows of the stream flows; empty fields match everything.
@@ -687,6 +687,13 @@ export type WatchPairsRequest = Message<"pillion.v1.WatchPairsRequest"> & {
    * @generated from field: uint32 history = 2;
    */
   history: number;
+
+  /**
+   * Only the hosts of this pair of sites; unset: all.
+   *
+   * @generated from field: pillion.v1.SitePair sites = 3;
+   */
+  sites?: SitePair | undefined;
 };
 
 /**
@@ -695,6 +702,255 @@ export type WatchPairsRequest = Message<"pillion.v1.WatchPairsRequest"> & {
  */
 export const WatchPairsRequestSchema: GenMessage<WatchPairsRequest> = /*@__PURE__*/
   messageDesc(file_flow, 12);
+
+/**
+ * SitePair is a pair of sites. A site is the value of a label of agents, by default of site; the empty name stands for hosts
+ * without that label.
+ *
+ * @generated from message pillion.v1.SitePair
+ */
+export type SitePair = Message<"pillion.v1.SitePair"> & {
+  /**
+   * Site of the sources.
+   *
+   * @generated from field: string source = 1;
+   */
+  source: string;
+
+  /**
+   * Site of the destinations.
+   *
+   * @generated from field: string destination = 2;
+   */
+  destination: string;
+};
+
+/**
+ * Describes the message pillion.v1.SitePair.
+ * Use `create(SitePairSchema)` to create a new message.
+ */
+export const SitePairSchema: GenMessage<SitePair> = /*@__PURE__*/
+  messageDesc(file_flow, 13);
+
+/**
+ * @generated from message pillion.v1.SiteMatrixRequest
+ */
+export type SiteMatrixRequest = Message<"pillion.v1.SiteMatrixRequest"> & {
+  /**
+   * Session; empty: each pair of hosts counts by the session with most of its packets.
+   *
+   * @generated from field: string session = 1;
+   */
+  session: string;
+
+  /**
+   * Pair of sites whose pairs of hosts are wanted; unset: those of none.
+   *
+   * @generated from field: pillion.v1.SitePair hosts = 2;
+   */
+  hosts?: SitePair | undefined;
+};
+
+/**
+ * Describes the message pillion.v1.SiteMatrixRequest.
+ * Use `create(SiteMatrixRequestSchema)` to create a new message.
+ */
+export const SiteMatrixRequestSchema: GenMessage<SiteMatrixRequest> = /*@__PURE__*/
+  messageDesc(file_flow, 14);
+
+/**
+ * @generated from message pillion.v1.SiteMatrixResponse
+ */
+export type SiteMatrixResponse = Message<"pillion.v1.SiteMatrixResponse"> & {
+  /**
+   * Label of agents that names their site.
+   *
+   * @generated from field: string label = 1;
+   */
+  label: string;
+
+  /**
+   * Sites, by name; none if no agent has the label.
+   *
+   * @generated from field: repeated pillion.v1.Site sites = 2;
+   */
+  sites: Site[];
+
+  /**
+   * Pairs of sites with figures, by source and destination.
+   *
+   * @generated from field: repeated pillion.v1.SiteFigures pairs = 3;
+   */
+  pairs: SiteFigures[];
+
+  /**
+   * Pairs of hosts of the requested pair of sites, by source and destination.
+   *
+   * @generated from field: repeated pillion.v1.HostFigures hosts = 4;
+   */
+  hosts: HostFigures[];
+
+  /**
+   * Start of the aggregated time, ms since 1970, UTC.
+   *
+   * @generated from field: int64 from_ms = 5;
+   */
+  fromMs: bigint;
+};
+
+/**
+ * Describes the message pillion.v1.SiteMatrixResponse.
+ * Use `create(SiteMatrixResponseSchema)` to create a new message.
+ */
+export const SiteMatrixResponseSchema: GenMessage<SiteMatrixResponse> = /*@__PURE__*/
+  messageDesc(file_flow, 15);
+
+/**
+ * Site is a group of agents with the same value of the label.
+ *
+ * @generated from message pillion.v1.Site
+ */
+export type Site = Message<"pillion.v1.Site"> & {
+  /**
+   * Value of the label; empty: the agents without it.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * Registered agents.
+   *
+   * @generated from field: uint32 agents = 2;
+   */
+  agents: number;
+};
+
+/**
+ * Describes the message pillion.v1.Site.
+ * Use `create(SiteSchema)` to create a new message.
+ */
+export const SiteSchema: GenMessage<Site> = /*@__PURE__*/
+  messageDesc(file_flow, 16);
+
+/**
+ * SiteFigures aggregates the pairs of hosts from one site to another.
+ *
+ * @generated from message pillion.v1.SiteFigures
+ */
+export type SiteFigures = Message<"pillion.v1.SiteFigures"> & {
+  /**
+   * Site of the sources.
+   *
+   * @generated from field: string source = 1;
+   */
+  source: string;
+
+  /**
+   * Site of the destinations.
+   *
+   * @generated from field: string destination = 2;
+   */
+  destination: string;
+
+  /**
+   * Pairs of hosts with figures.
+   *
+   * @generated from field: uint32 pairs = 3;
+   */
+  pairs: number;
+
+  /**
+   * Aggregate, with quantiles from merged histograms; ipdv is empty.
+   *
+   * @generated from field: pillion.v1.Window total = 4;
+   */
+  total?: Window | undefined;
+
+  /**
+   * The pair of hosts that lost the largest share of its packets, or else had the highest delays.
+   *
+   * @generated from field: pillion.v1.HostFigures worst = 5;
+   */
+  worst?: HostFigures | undefined;
+};
+
+/**
+ * Describes the message pillion.v1.SiteFigures.
+ * Use `create(SiteFiguresSchema)` to create a new message.
+ */
+export const SiteFiguresSchema: GenMessage<SiteFigures> = /*@__PURE__*/
+  messageDesc(file_flow, 17);
+
+/**
+ * HostFigures are those of a pair of hosts.
+ *
+ * @generated from message pillion.v1.HostFigures
+ */
+export type HostFigures = Message<"pillion.v1.HostFigures"> & {
+  /**
+   * Agent that marked the packets.
+   *
+   * @generated from field: string source = 1;
+   */
+  source: string;
+
+  /**
+   * Agent that read the marks.
+   *
+   * @generated from field: string destination = 2;
+   */
+  destination: string;
+
+  /**
+   * Packets received: marked ones, and others of flows with sparse marks.
+   *
+   * @generated from field: uint64 packets = 3;
+   */
+  packets: bigint;
+
+  /**
+   * Packets whose sequence numbers were received or counted as lost.
+   *
+   * @generated from field: uint64 expected = 4;
+   */
+  expected: bigint;
+
+  /**
+   * Expected packets that were not received (RFC 7680).
+   *
+   * @generated from field: uint64 lost = 5;
+   */
+  lost: bigint;
+
+  /**
+   * Median one-way delay of the latest second with delays, ns; NaN: none.
+   *
+   * @generated from field: double p50_ns = 6;
+   */
+  p50Ns: number;
+
+  /**
+   * 99th percentile of the same second, ns; NaN: none.
+   *
+   * @generated from field: double p99_ns = 7;
+   */
+  p99Ns: number;
+
+  /**
+   * Highest 99th percentile of a second, ns; NaN: none.
+   *
+   * @generated from field: double worst_p99_ns = 8;
+   */
+  worstP99Ns: number;
+};
+
+/**
+ * Describes the message pillion.v1.HostFigures.
+ * Use `create(HostFiguresSchema)` to create a new message.
+ */
+export const HostFiguresSchema: GenMessage<HostFigures> = /*@__PURE__*/
+  messageDesc(file_flow, 18);
 
 /**
  * WatchPairsResponse has one element in each list for each pair that has figures in that second.
@@ -785,7 +1041,7 @@ export type WatchPairsResponse = Message<"pillion.v1.WatchPairsResponse"> & {
  * Use `create(WatchPairsResponseSchema)` to create a new message.
  */
 export const WatchPairsResponseSchema: GenMessage<WatchPairsResponse> = /*@__PURE__*/
-  messageDesc(file_flow, 13);
+  messageDesc(file_flow, 19);
 
 /**
  * Flow has the figures of one flow, or of several aggregated ones.
@@ -848,7 +1104,7 @@ export type Flow = Message<"pillion.v1.Flow"> & {
  * Use `create(FlowSchema)` to create a new message.
  */
 export const FlowSchema: GenMessage<Flow> = /*@__PURE__*/
-  messageDesc(file_flow, 14);
+  messageDesc(file_flow, 20);
 
 /**
  * @generated from message pillion.v1.ListFlowsRequest
@@ -917,7 +1173,7 @@ export type ListFlowsRequest = Message<"pillion.v1.ListFlowsRequest"> & {
  * Use `create(ListFlowsRequestSchema)` to create a new message.
  */
 export const ListFlowsRequestSchema: GenMessage<ListFlowsRequest> = /*@__PURE__*/
-  messageDesc(file_flow, 15);
+  messageDesc(file_flow, 21);
 
 /**
  * @generated from message pillion.v1.ListFlowsResponse
@@ -950,7 +1206,7 @@ export type ListFlowsResponse = Message<"pillion.v1.ListFlowsResponse"> & {
  * Use `create(ListFlowsResponseSchema)` to create a new message.
  */
 export const ListFlowsResponseSchema: GenMessage<ListFlowsResponse> = /*@__PURE__*/
-  messageDesc(file_flow, 16);
+  messageDesc(file_flow, 22);
 
 /**
  * FlowService aggregates the measured traffic between hosts. Quantiles come from
@@ -988,6 +1244,16 @@ export const FlowService: GenService<{
     methodKind: "server_streaming";
     input: typeof WatchPairsRequestSchema;
     output: typeof WatchPairsResponseSchema;
+  },
+  /**
+   * SiteMatrix aggregates the last minute by the sites of hosts, and for one pair of sites by pair of hosts. Role: viewer.
+   *
+   * @generated from rpc pillion.v1.FlowService.SiteMatrix
+   */
+  siteMatrix: {
+    methodKind: "unary";
+    input: typeof SiteMatrixRequestSchema;
+    output: typeof SiteMatrixResponseSchema;
   },
   /**
    * PairClocks returns the latest estimates of the clock offset between hosts. Role: viewer.

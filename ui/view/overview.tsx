@@ -10,7 +10,9 @@ import { Notice } from "../part/notice.tsx";
 import { AgentsPanel } from "./overview/agents.tsx";
 import { AllAway, NoAgents } from "./overview/empty.tsx";
 import { MatrixPanel } from "./overview/matrix.tsx";
+import { bySite } from "./overview/mode.tsx";
 import { SessionsPanel } from "./overview/sessions.tsx";
+import { SitesPanel, useSites } from "./overview/sites.tsx";
 import { Totals } from "./overview/totals.tsx";
 
 /** OverviewView shows totals, the matrix of pairs, running sessions and hosts. */
@@ -19,7 +21,8 @@ export function OverviewView() {
   const runs = useResource(sessions);
   useResource(events);
   const only = route.value.query.get("session") ?? "";
-  usePairs(only);
+  usePairs(only, !bySite());
+  useSites(only);
   const known = hosts.value.value;
   const planned = runs.value.value;
   if (!known || !planned) {
@@ -34,7 +37,7 @@ export function OverviewView() {
       <h1 class="hidden-text">Overview</h1>
       <Totals agents={known} sessions={planned} />
       <AllAway agents={known} />
-      <MatrixPanel agents={known} sessions={planned} only={only} />
+      {bySite() ? <SitesPanel only={only} /> : <MatrixPanel agents={known} sessions={planned} only={only} />}
       <SessionsPanel sessions={planned} />
       <AgentsPanel agents={known} />
     </div>

@@ -40,6 +40,8 @@ const (
 	FlowServiceWatchWindowsProcedure = "/pillion.v1.FlowService/WatchWindows"
 	// FlowServiceWatchPairsProcedure is the fully-qualified name of the FlowService's WatchPairs RPC.
 	FlowServiceWatchPairsProcedure = "/pillion.v1.FlowService/WatchPairs"
+	// FlowServiceSiteMatrixProcedure is the fully-qualified name of the FlowService's SiteMatrix RPC.
+	FlowServiceSiteMatrixProcedure = "/pillion.v1.FlowService/SiteMatrix"
 	// FlowServicePairClocksProcedure is the fully-qualified name of the FlowService's PairClocks RPC.
 	FlowServicePairClocksProcedure = "/pillion.v1.FlowService/PairClocks"
 	// FlowServiceListFlowsProcedure is the fully-qualified name of the FlowService's ListFlows RPC.
@@ -54,6 +56,8 @@ type FlowServiceClient interface {
 	WatchWindows(context.Context, *pillionv1.WatchWindowsRequest) (*connect.ServerStreamForClient[pillionv1.WatchWindowsResponse], error)
 	// WatchPairs sends the figures of every pair of hosts each second, until the caller disconnects. Role: viewer.
 	WatchPairs(context.Context, *pillionv1.WatchPairsRequest) (*connect.ServerStreamForClient[pillionv1.WatchPairsResponse], error)
+	// SiteMatrix aggregates the last minute by the sites of hosts, and for one pair of sites by pair of hosts. Role: viewer.
+	SiteMatrix(context.Context, *pillionv1.SiteMatrixRequest) (*pillionv1.SiteMatrixResponse, error)
 	// PairClocks returns the latest estimates of the clock offset between hosts. Role: viewer.
 	PairClocks(context.Context, *pillionv1.PairClocksRequest) (*pillionv1.PairClocksResponse, error)
 	// ListFlows aggregates a time range by flow. Role: viewer.
@@ -90,6 +94,13 @@ func NewFlowServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 			connect.WithSchema(flowServiceMethods.ByName("WatchPairs")),
 			connect.WithClientOptions(opts...),
 		),
+		siteMatrix: connect.NewClient[pillionv1.SiteMatrixRequest, pillionv1.SiteMatrixResponse](
+			httpClient,
+			baseURL+FlowServiceSiteMatrixProcedure,
+			connect.WithSchema(flowServiceMethods.ByName("SiteMatrix")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 		pairClocks: connect.NewClient[pillionv1.PairClocksRequest, pillionv1.PairClocksResponse](
 			httpClient,
 			baseURL+FlowServicePairClocksProcedure,
@@ -112,6 +123,7 @@ type flowServiceClient struct {
 	windows      *connect.Client[pillionv1.WindowsRequest, pillionv1.WindowsResponse]
 	watchWindows *connect.Client[pillionv1.WatchWindowsRequest, pillionv1.WatchWindowsResponse]
 	watchPairs   *connect.Client[pillionv1.WatchPairsRequest, pillionv1.WatchPairsResponse]
+	siteMatrix   *connect.Client[pillionv1.SiteMatrixRequest, pillionv1.SiteMatrixResponse]
 	pairClocks   *connect.Client[pillionv1.PairClocksRequest, pillionv1.PairClocksResponse]
 	listFlows    *connect.Client[pillionv1.ListFlowsRequest, pillionv1.ListFlowsResponse]
 }
@@ -133,6 +145,15 @@ func (c *flowServiceClient) WatchWindows(ctx context.Context, req *pillionv1.Wat
 // WatchPairs calls pillion.v1.FlowService.WatchPairs.
 func (c *flowServiceClient) WatchPairs(ctx context.Context, req *pillionv1.WatchPairsRequest) (*connect.ServerStreamForClient[pillionv1.WatchPairsResponse], error) {
 	return c.watchPairs.CallServerStream(ctx, connect.NewRequest(req))
+}
+
+// SiteMatrix calls pillion.v1.FlowService.SiteMatrix.
+func (c *flowServiceClient) SiteMatrix(ctx context.Context, req *pillionv1.SiteMatrixRequest) (*pillionv1.SiteMatrixResponse, error) {
+	response, err := c.siteMatrix.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
 }
 
 // PairClocks calls pillion.v1.FlowService.PairClocks.
@@ -161,6 +182,8 @@ type FlowServiceHandler interface {
 	WatchWindows(context.Context, *pillionv1.WatchWindowsRequest, *connect.ServerStream[pillionv1.WatchWindowsResponse]) error
 	// WatchPairs sends the figures of every pair of hosts each second, until the caller disconnects. Role: viewer.
 	WatchPairs(context.Context, *pillionv1.WatchPairsRequest, *connect.ServerStream[pillionv1.WatchPairsResponse]) error
+	// SiteMatrix aggregates the last minute by the sites of hosts, and for one pair of sites by pair of hosts. Role: viewer.
+	SiteMatrix(context.Context, *pillionv1.SiteMatrixRequest) (*pillionv1.SiteMatrixResponse, error)
 	// PairClocks returns the latest estimates of the clock offset between hosts. Role: viewer.
 	PairClocks(context.Context, *pillionv1.PairClocksRequest) (*pillionv1.PairClocksResponse, error)
 	// ListFlows aggregates a time range by flow. Role: viewer.
@@ -193,6 +216,13 @@ func NewFlowServiceHandler(svc FlowServiceHandler, opts ...connect.HandlerOption
 		connect.WithSchema(flowServiceMethods.ByName("WatchPairs")),
 		connect.WithHandlerOptions(opts...),
 	)
+	flowServiceSiteMatrixHandler := connect.NewUnaryHandlerSimple(
+		FlowServiceSiteMatrixProcedure,
+		svc.SiteMatrix,
+		connect.WithSchema(flowServiceMethods.ByName("SiteMatrix")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	flowServicePairClocksHandler := connect.NewUnaryHandlerSimple(
 		FlowServicePairClocksProcedure,
 		svc.PairClocks,
@@ -215,6 +245,8 @@ func NewFlowServiceHandler(svc FlowServiceHandler, opts ...connect.HandlerOption
 			flowServiceWatchWindowsHandler.ServeHTTP(w, r)
 		case FlowServiceWatchPairsProcedure:
 			flowServiceWatchPairsHandler.ServeHTTP(w, r)
+		case FlowServiceSiteMatrixProcedure:
+			flowServiceSiteMatrixHandler.ServeHTTP(w, r)
 		case FlowServicePairClocksProcedure:
 			flowServicePairClocksHandler.ServeHTTP(w, r)
 		case FlowServiceListFlowsProcedure:
@@ -238,6 +270,10 @@ func (UnimplementedFlowServiceHandler) WatchWindows(context.Context, *pillionv1.
 
 func (UnimplementedFlowServiceHandler) WatchPairs(context.Context, *pillionv1.WatchPairsRequest, *connect.ServerStream[pillionv1.WatchPairsResponse]) error {
 	return connect.NewError(connect.CodeUnimplemented, errors.New("pillion.v1.FlowService.WatchPairs is not implemented"))
+}
+
+func (UnimplementedFlowServiceHandler) SiteMatrix(context.Context, *pillionv1.SiteMatrixRequest) (*pillionv1.SiteMatrixResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("pillion.v1.FlowService.SiteMatrix is not implemented"))
 }
 
 func (UnimplementedFlowServiceHandler) PairClocks(context.Context, *pillionv1.PairClocksRequest) (*pillionv1.PairClocksResponse, error) {

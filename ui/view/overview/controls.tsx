@@ -4,6 +4,7 @@ import type { Session } from "../../gen/session_pb.ts";
 import type { Measure } from "../../data/pair-table.ts";
 import { refine } from "../../data/route.ts";
 import { labelKeys, type Choice } from "./hosts.ts";
+import { HostsOrSites } from "./mode.tsx";
 import { measureWords } from "./state.ts";
 
 interface ControlsProps {
@@ -26,6 +27,7 @@ export function Controls({ agents, sessions, measure, only, choice, idle }: Cont
   const keys = labelKeys(agents);
   return (
     <div class="controls">
+      <HostsOrSites />
       <div class="segments" role="group" aria-label="Metric">
         {kinds.map((kind) => (
           <button key={kind} type="button" aria-pressed={kind === measure} title={measureWords[kind].long} onClick={() => refine({ by: kind === "delay" ? undefined : kind })}>{measureWords[kind].short}</button>

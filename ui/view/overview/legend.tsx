@@ -6,8 +6,16 @@ import { legendOf, liveTones, tonesOfStates } from "./picture.ts";
 import type { Span } from "./range.ts";
 import { measureWords, stateWords } from "./state.ts";
 
+interface LegendProps {
+  measure: Measure;
+  span: Span | undefined;
+  palette: Tone[];
+  /** The time that all figures are of; without it they are those of pairs of hosts, which can be stale. */
+  time?: string;
+}
+
 /** Legend shows the colours with values and units. */
-export function Legend({ measure, span, palette }: { measure: Measure; span: Span | undefined; palette: Tone[] }) {
+export function Legend({ measure, span, palette, time }: LegendProps) {
   const ticks = legendOf(measure, span);
   const tones = liveTones(palette);
   const states = tonesOfStates(palette);
@@ -17,7 +25,7 @@ export function Legend({ measure, span, palette }: { measure: Measure; span: Spa
     <div class="legend small soft">
       {ticks.length > 0 && (
         <div class="legend-scale">
-          <span>{measureWords[measure].short}{measure === "loss" && ", 10 s"}</span>
+          <span>{measureWords[measure].short}{time ? `, ${time}` : measure === "loss" && ", 10 s"}</span>
           {ticks.length === 1
             ? <span class="legend-state"><i style={{ background: tones[0]?.colour }} />{text(ticks[0]?.value ?? NaN)}</span>
             : (
@@ -28,8 +36,8 @@ export function Legend({ measure, span, palette }: { measure: Measure; span: Spa
             )}
         </div>
       )}
-      <span class="legend-state"><i style={{ background: states.stale }} />{stateWords.stale}</span>
-      <span class="legend-state"><i class="dotted" style={{ background: states.quiet }} />{stateWords.quiet}</span>
+      {!time && <span class="legend-state"><i style={{ background: states.stale }} />{stateWords.stale}</span>}
+      {!time && <span class="legend-state"><i class="dotted" style={{ background: states.quiet }} />{stateWords.quiet}</span>}
       <span class="legend-state"><i class="bordered" style={{ background: states.none }} />{stateWords.none}</span>
     </div>
   );

@@ -28,7 +28,7 @@ interface MatrixPanelProps {
   only: string;
 }
 
-const measureOf = (text: string | null): Measure => (text === "p99" || text === "loss" ? text : "delay");
+export const measureOf = (text: string | null): Measure => (text === "p99" || text === "loss" ? text : "delay");
 
 /** MatrixPanel shows source × destination, and beside it the worst pairs. */
 export function MatrixPanel({ agents, sessions, only }: MatrixPanelProps) {
@@ -122,7 +122,7 @@ function course(picture: Picture, row: number, column: number, out: Float32Array
   return true;
 }
 
-function groundOf(): Ground {
+export function groundOf(): Ground {
   const style = getComputedStyle(document.documentElement);
   const of = (name: string) => style.getPropertyValue(name).trim();
   return { panel: of("--panel"), ground: of("--ground"), empty: of("--empty"), line: of("--line") };

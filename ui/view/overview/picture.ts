@@ -115,7 +115,6 @@ export class Picture {
 
   private colour(): void {
     const { tones, values, span } = this;
-    const loss = this.measure === "loss";
     for (let cell = 0; cell < tones.length; cell++) {
       const begin = tones[cell] ?? 0;
       const value = values[cell] ?? NaN;
@@ -124,8 +123,7 @@ export class Picture {
         tones[cell] = first.bare; // packets were received, but none with this figure
         continue;
       }
-      const shade = loss ? lossShade(value) : span ? Math.round(placeIn(span, value) * (shades - 1)) : 0;
-      tones[cell] = begin + shade;
+      tones[cell] = begin + shadeOf(this.measure, span, value);
     }
     const at = new Map(this.columns.map((name, i) => [name, i]));
     this.rows.forEach((name, row) => {
@@ -140,6 +138,10 @@ function lossShade(share: number): number {
   const t = Math.log(share / leastLoss) / Math.log(mostLoss / leastLoss);
   return 1 + Math.round(Math.max(0, Math.min(1, t)) * (shades - 2));
 }
+
+/** Place of a value among the colours of figures. */
+export const shadeOf = (measure: Measure, span: Span | undefined, value: number): number =>
+  measure === "loss" ? lossShade(value) : span ? Math.round(placeIn(span, value) * (shades - 1)) : 0;
 
 /** Values along the colour scale, for the legend. */
 export function legendOf(measure: Measure, span: Span | undefined): { value: number; place: number }[] {

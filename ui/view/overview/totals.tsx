@@ -3,12 +3,15 @@ import type { ComponentChildren } from "preact";
 import { useMemo } from "preact/hooks";
 import type { Agent } from "../../gen/agent_pb.ts";
 import type { Session } from "../../gen/session_pb.ts";
+import type { HostFigures, SiteFigures } from "../../gen/flow_pb.ts";
 import { events } from "../../data/events.ts";
 import { pairsVersion, pairTable } from "../../data/pairs.ts";
 import { count, duration, packetRate, share } from "../../data/quantity.ts";
 import { href } from "../../data/route.ts";
 import { millis } from "../../data/time.ts";
+import { hostFigure, siteFigure, siteMatrix, siteName, worstFirst } from "../../data/sites.ts";
 import { Measured, measures } from "./hosts.ts";
+import { bySite } from "./mode.tsx";
 import { stateOf, worst } from "./state.ts";
 
 const hour = 3_600_000;
@@ -23,7 +26,7 @@ export function Totals({ agents, sessions }: { agents: readonly Agent[]; session
     <section class="totals" aria-label="Totals">
       <Total name="Hosts connected" note={away > 0 ? `${away} away` : "none away"} tone={away > 0 ? "bad" : undefined}>{connected}</Total>
       <Total name="Sessions running" note={degraded > 0 ? `${degraded} degraded` : ""} tone={degraded > 0 ? "warning" : undefined}>{running.length}</Total>
-      <LiveTotals running={running} />
+      {bySite() ? <SiteTotals /> : <LiveTotals running={running} />}
       <Alarms />
     </section>
   );
@@ -50,6 +53,25 @@ function LiveTotals({ running }: { running: readonly Session[] }) {
         {pairs > 0 ? share(loss?.value ?? 0) : "–"}
       </Total>
       <Total name="Highest p99 delay" note={late ? <PairLink pair={late.pair} /> : ""}>{duration(late?.value)}</Total>
+    </>
+  );
+}
+
+/** Totals of the pairs of sites, of the last minute. */
+function SiteTotals() {
+  const pairs = siteMatrix.value.value?.answer.pairs ?? [];
+  const hosts = pairs.flatMap((p) => p.worst ?? []);
+  const loss = worstFirst(hosts, (p) => hostFigure(p, "loss"))[0];
+  const late = worstFirst(pairs, (p) => siteFigure(p, "p99"))[0];
+  const sum = (figure: (p: SiteFigures) => number) => pairs.reduce((total, p) => total + figure(p), 0);
+  const lost = loss ? hostFigure(loss, "loss") : NaN;
+  const link = (p: HostFigures | undefined) => p && <a href={href(["pair", p.source, p.destination])}>{p.source} → {p.destination}</a>;
+  return (
+    <>
+      <Total name="Pairs with traffic" note={`${count(pairs.length)} pairs of sites`}>{count(sum((p) => p.pairs))}</Total>
+      <Total name="Measured packets" note="last minute">{count(sum((p) => Number(p.total?.packets ?? 0n)))}</Total>
+      <Total name="Highest loss, 60 s" tone={lost >= 0.01 ? "bad" : undefined} note={lost > 0 ? link(loss) : pairs.length > 0 ? "no loss" : ""}>{pairs.length > 0 ? share(lost) : "–"}</Total>
+      <Total name="Highest p99, sites" note={late && <a href={href([], { view: "sites", from: late.source, to: late.destination })}>{siteName(late.source)} → {siteName(late.destination)}</a>}>{duration(late && siteFigure(late, "p99"))}</Total>
     </>
   );
 }

@@ -1,0 +1,24 @@
+package clickhouse
+
+import (
+	"path/filepath"
+	"testing"
+
+	"pillion.dev/archive/archivetest"
+	"pillion.dev/archive/duckdb"
+	"pillion.dev/internal/test/clickhousetest"
+)
+
+// TestCompare: both archives answer the same about the same rows.
+func TestCompare(t *testing.T) {
+	other, err := duckdb.Open(filepath.Join(t.TempDir(), "archive.duckdb"), duckdb.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := other.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	archivetest.Compare(t, open(t, clickhousetest.Start(t).URL("compare")), other)
+}

@@ -1,0 +1,131 @@
+package clickhouse
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	driver "github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"pillion.dev/archive"
+)
+
+var (
+	// readingWords begin the statements that a question may be.
+	readingWords = []string{"SELECT", "WITH", "EXPLAIN", "DESCRIBE", "DESC", "SHOW", "EXISTS"}
+	ornament     = regexp.MustCompile(`^(\s+|\(|--[^\n]*(\n|$)|(?s:/\*.*?\*/))+`)
+	firstWord    = regexp.MustCompile(`^[A-Za-z]+`)
+)
+
+const (
+	// statementMost is the largest statement, bytes.
+	statementMost = 1 << 20
+	// queryTimeMost is how long a statement runs without a limit of its caller.
+	queryTimeMost = 10 * time.Minute
+	// queriesAtOnce is the default number of statements at once.
+	queriesAtOnce = 4
+	// queryMemory is the default memory of a statement, bytes.
+	queryMemory = 1 << 30
+)
+
+// errEnough ends a query at its limit of rows.
+var errEnough = errors.New("enough rows")
+
+// Query implements archive.Archive, as the user of ClickHouse that the URL names as reader,
+// in the dialect of the server. It ends without an error at limits.Rows: who wants to know
+// whether there were more asks for one more.
+func (a *Archive) Query(ctx context.Context, sql string, arguments []any, limits archive.Limits, rows func(arrow.RecordBatch) error) error {
+	word := strings.ToUpper(firstWord.FindString(ornament.ReplaceAllString(sql, "")))
+	if !slices.Contains(readingWords, word) {
+		return fmt.Errorf("%w: only read-only statements are allowed (%s), not %q", archive.ErrQuery, strings.Join(readingWords, ", "), word)
+	}
+	if strings.ContainsRune(sql, 0) {
+		return fmt.Errorf("%w: it contains a NUL byte", archive.ErrQuery)
+	}
+	if len(sql) > statementMost {
+		return fmt.Errorf("%w: the statement has %d bytes, limit %d", archive.ErrQuery, len(sql), statementMost)
+	}
+	bound, err := bind(sql, arguments)
+	if err != nil {
+		return fmt.Errorf("%w: %w", archive.ErrQuery, err)
+	}
+	caller := ctx
+	if limits.Time <= 0 || limits.Time > queryTimeMost {
+		limits.Time = queryTimeMost
+	}
+	ctx, cancel := context.WithTimeout(ctx, limits.Time)
+	defer cancel()
+	select {
+	case a.queries <- struct{}{}:
+		defer func() { <-a.queries }()
+	case <-ctx.Done():
+		return caller.Err()
+	}
+	if err := a.reload(ctx); err != nil {
+		return err
+	}
+	settings := a.querySettings(limits)
+	var said error
+	err = a.anywhere(ctx, func(ctx context.Context, n *node) error {
+		reader, err := a.readerOf(ctx, n)
+		if err != nil {
+			return err
+		}
+		return reader.records(driver.Context(ctx, driver.WithSettings(settings)), bound, nil, func(r arrow.RecordBatch) error {
+			said = limited(&limits.Rows, r, rows)
+			return said
+		})
+	})
+	switch {
+	case said != nil && errors.Is(err, said):
+		if errors.Is(said, errEnough) {
+			return nil
+		}
+		return said
+	case caller.Err() != nil:
+		return caller.Err()
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return fmt.Errorf("%w: exceeded the time limit of %v", archive.ErrQuery, limits.Time)
+	}
+	return blame(err)
+}
+
+// limited passes on rows and ends at the limit, which it counts down; 0 means all.
+func limited(left *int64, r arrow.RecordBatch, rows func(arrow.RecordBatch) error) error {
+	if *left <= 0 {
+		return rows(r)
+	}
+	if r.NumRows() < *left {
+		*left -= r.NumRows()
+		return rows(r)
+	}
+	head := r.NewSlice(0, *left)
+	defer head.Release()
+	if err := rows(head); err != nil {
+		return err
+	}
+	return errEnough
+}
+
+// querySettings limit a statement. A reader of its own has limits of its own: a user in
+// read-only mode cannot change settings.
+func (a *Archive) querySettings(limits archive.Limits) driver.Settings {
+	if a.location.reader != "" {
+		return nil
+	}
+	memory := a.options.Queries.Memory
+	if memory <= 0 {
+		memory = queryMemory
+	}
+	seconds := int((limits.Time + time.Second - 1) / time.Second)
+	s := driver.Settings{"readonly": 1, "max_execution_time": seconds, "max_memory_usage": int(memory)}
+	if n := a.options.Queries.Processors; n > 0 {
+		s["max_threads"] = n
+	}
+	return s
+}

@@ -1,0 +1,130 @@
+package bus
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Hub is the configuration of a node of an external NATS cluster for Pillion.
+type Hub struct {
+	// Name is that of the node, different on each.
+	Name string
+	// Listen and ClusterListen are host:port for clients and for other nodes.
+	Listen, ClusterListen string
+	// Routes are host:port of the other nodes' ClusterListen; empty: a single node.
+	Routes []string
+	// Folder holds the node's files: NodeFile, AuthorityFile, and what JetStream stores.
+	Folder string
+	// Secret is that of CalloutOptions: servers say which agents may connect. Without one, Agents
+	// may, each by a certificate with its name.
+	Secret []byte
+	Agents []string
+}
+
+// Files of a node besides its configuration.
+const (
+	// NodeFile has the certificate and the key of the node.
+	NodeFile = "node.pem"
+	// AuthorityFile has the certificate of the authority.
+	AuthorityFile = "ca.crt"
+)
+
+// ServerName is the common name of the certificates of pillion-servers on an external NATS
+// cluster; no agent's name has a dot.
+const ServerName = "server.pillion"
+
+// Config is the text of the configuration file. Nodes authenticate each other and their clients
+// by certificates of the authority. pillion-servers may use all subjects, an agent its own.
+func (h *Hub) Config() (string, error) {
+	if err := h.check(); err != nil {
+		return "", fmt.Errorf("configure NATS node %.70q: %w", h.Name, err)
+	}
+	var b strings.Builder
+	tls := fmt.Sprintf("cert_file: %[1]q, key_file: %[1]q, ca_file: %[2]q", filepath.Join(h.Folder, NodeFile), filepath.Join(h.Folder, AuthorityFile))
+	fmt.Fprintf(&b, "# A node of a NATS cluster for Pillion, written by pillion-server nats.\n"+
+		"server_name: %q\nlisten: %q\nmax_payload: %d\n", h.Name, h.Listen, MaxPayload+headerRoom)
+	fmt.Fprintf(&b, "tls { %s, verify_and_map: true, timeout: %.0f }\n", tls, handshakeTime.Seconds())
+	fmt.Fprintf(&b, "ping_interval: %q\nping_max: %d\n", pingEvery, pingsOut)
+	fmt.Fprintf(&b, "jetstream { store_dir: %q }\n", filepath.Join(h.Folder, "jetstream"))
+	if len(h.Routes) > 0 {
+		var routes []string
+		for _, route := range h.Routes {
+			routes = append(routes, fmt.Sprintf("%q", "nats://"+route))
+		}
+		fmt.Fprintf(&b, "cluster {\n  name: pillion\n  listen: %q\n  tls { %s, verify: true }\n  routes: [%s]\n}\n", h.ClusterListen, tls, strings.Join(routes, ", "))
+	}
+	if h.Secret != nil {
+		err := h.writeCallout(&b)
+		return b.String(), err
+	}
+	fmt.Fprintf(&b, "\n%s\nauthorization { users: [\n%s", laneMappings, serverUser)
+	for _, agent := range h.Agents {
+		fmt.Fprintf(&b, "  { user: %q, permissions: {\n      publish: %s\n      subscribe: %s\n      allow_responses: { max: 1, expires: %q } } }\n",
+			"CN="+agent, list(agentPublishes(agent)), list(agentSubscribes(agent)), answerExpires)
+	}
+	b.WriteString("] }\n")
+	return b.String(), nil
+}
+
+var (
+	laneMappings = fmt.Sprintf("# Each agent belongs to a lane, which one pillion-server holds at a time.\nmappings { %q: %q }\n", LaneMapping[0], LaneMapping[1])
+	serverUser   = fmt.Sprintf("  { user: %q, permissions: { publish: \">\", subscribe: \">\", allow_responses: true } }\n", "CN="+ServerName)
+)
+
+// writeCallout writes accounts and users of a cluster that asks servers which agents may connect.
+// The users of servers are mapped from their certificates: they can connect while no server
+// answers.
+func (h *Hub) writeCallout(b *strings.Builder) error {
+	issuer, err := calloutIssuer(h.Secret)
+	if err != nil {
+		return fmt.Errorf("configure NATS node %.70q: %w", h.Name, err)
+	}
+	fmt.Fprintf(b, "\naccounts {\n%s {\n  jetstream: enabled\n%s  users: [\n%s  ]\n}\n", account, laneMappings, serverUser)
+	fmt.Fprintf(b, "%s { users: [ { user: %q } ] }\n%s { users: [ { user: %q } ] }\n}\nsystem_account: %s\n",
+		calloutAccount, "CN="+CalloutName, systemAccount, "CN="+SystemName, systemAccount)
+	fmt.Fprintf(b, "\n# Any other client is an agent: a pillion-server says whether it may connect.\n"+
+		"authorization {\n  timeout: %.0f\n  auth_callout { issuer: %s, account: %s, auth_users: %s }\n}\n",
+		handshakeTime.Seconds(), issuer, calloutAccount, list([]string{"CN=" + ServerName, "CN=" + CalloutName, "CN=" + SystemName}))
+	return nil
+}
+
+// agentPublishes and agentSubscribes are the subjects of an agent on a cluster. Permissions are
+// checked after the mapping.
+func agentPublishes(agent string) []string {
+	return []string{dataSubject(agent, "*"), laneSubject("*", agent, "*"), stateSubject(agent)}
+}
+
+func agentSubscribes(agent string) []string {
+	return []string{controlSubject(agent), pulseSubject(agent), inboxPrefix(agent) + ".>"}
+}
+
+func list(texts []string) string {
+	var quoted []string
+	for _, text := range texts {
+		quoted = append(quoted, fmt.Sprintf("%q", text))
+	}
+	return "[" + strings.Join(quoted, ", ") + "]"
+}
+
+func (h *Hub) check() error {
+	if !ValidAgent(h.Name) {
+		return errors.New("use at most 63 lowercase letters, digits and inner hyphens for its name")
+	}
+	addresses := append([]string{h.Listen}, h.Routes...)
+	if len(h.Routes) > 0 {
+		addresses = append(addresses, h.ClusterListen)
+	}
+	for _, address := range addresses {
+		if _, port, err := net.SplitHostPort(address); err != nil || port == "" {
+			return fmt.Errorf("address %.70q: want host:port", address)
+		}
+	}
+	if i := slices.IndexFunc(h.Agents, func(name string) bool { return !ValidAgent(name) }); i >= 0 {
+		return fmt.Errorf("invalid agent name %.70q", h.Agents[i])
+	}
+	return nil
+}

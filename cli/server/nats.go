@@ -1,0 +1,63 @@
+package server
+
+import (
+	"cmp"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"pillion.dev/bus"
+	"pillion.dev/server"
+	"pillion.dev/server/authority"
+)
+
+// natsCmd writes the files of one node of an external NATS cluster.
+type natsCmd struct {
+	Name          string   `arg:"" help:"Name of the node, different on each."`
+	Host          []string `required:"" help:"Host name or address by which agents, servers and other nodes reach the node; repeatable." placeholder:"NAME"`
+	Route         []string `help:"Address of another node's --cluster-listen; repeatable. Without any, the node is alone." placeholder:"HOST:PORT"`
+	Agent         []string `help:"Agent that may connect; repeatable. Without any, servers say which agents may connect." placeholder:"NAME"`
+	Listen        string   `default:"0.0.0.0:4222" help:"Listen address for agents and servers (${default})." placeholder:"ADDR"`
+	ClusterListen string   `default:"0.0.0.0:6222" help:"Listen address for other nodes (${default})." placeholder:"ADDR"`
+	Data          string   `help:"Data directory of a pillion-server, whose authority issues the certificate; created if it is missing. Default: ${folder}." placeholder:"DIR" env:"PILLION_DATA"`
+	Out           string   `required:"" help:"Folder for the files of the node." placeholder:"DIR"`
+}
+
+const natsFile = "nats.conf"
+
+// Run writes the files and prints the command that starts the node.
+func (c *natsCmd) Run() error {
+	out, err := filepath.Abs(c.Out)
+	if err != nil {
+		return fmt.Errorf("find folder of the node: %w", err)
+	}
+	hub := bus.Hub{Name: c.Name, Listen: c.Listen, ClusterListen: c.ClusterListen, Routes: c.Route, Folder: out, Agents: c.Agent}
+	keys, err := authority.OpenKeys(cmp.Or(c.Data, server.DefaultFolder), authority.Options{})
+	if err == nil && len(c.Agent) == 0 {
+		hub.Secret, err = keys.BusSecret()
+	}
+	if err != nil {
+		return err
+	}
+	text, err := hub.Config()
+	if err != nil {
+		return err
+	}
+	certificate, err := keys.IssueNode(c.Host)
+	if err != nil {
+		return err
+	}
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: keys.Certificate()})
+	path := filepath.Join(out, natsFile)
+	if err := errors.Join(
+		os.MkdirAll(out, 0o700),
+		os.WriteFile(filepath.Join(out, bus.NodeFile), certificate, 0o600),
+		os.WriteFile(filepath.Join(out, bus.AuthorityFile), ca, 0o600),
+		os.WriteFile(path, []byte(text), 0o600)); err != nil {
+		return fmt.Errorf("write files of the node: %w", err)
+	}
+	fmt.Printf("Wrote the configuration, certificate and key of the node %s. On its host, start it with:\n  nats-server -c %s\n", c.Name, path)
+	return nil
+}
