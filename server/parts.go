@@ -237,6 +237,11 @@ func (s *server) applyRetention(ctx context.Context) error {
 	for _, stream := range streams {
 		unset[stream.Schema.Name] = stream.Retention == archive.Retention{}
 	}
+	for stream := range s.config.Retention { // of what an archive derives from streams
+		if _, listed := unset[stream]; !listed && stream != "*" {
+			unset[stream] = false
+		}
+	}
 	for stream, open := range unset {
 		if _, named := s.config.Retention[stream]; !s.retained[stream] && (named || open) {
 			s.archive.SetRetention(stream, s.config.retention(stream))

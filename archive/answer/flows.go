@@ -43,7 +43,7 @@ type Flows struct {
 	Found int64
 
 	flows []archive.Flow
-	rows  int64
+	parts int64
 	every int64
 }
 
@@ -69,13 +69,13 @@ func NewFlows(question archive.Flows) (*Flows, error) {
 // port, destination port, start of the first row, end of the last one, the value that
 // orders them, the sum, and, last, Found.
 func (f *Flows) ReadSum(r Row) {
-	sum, rows := r.Sum(9)
+	sum, parts := r.Sum(9)
 	f.flows = append(f.flows, archive.Flow{
 		Flow:   FlowOf(r, 1),
 		Window: archive.Window{Start: time.Unix(0, r.Int(6)).UTC(), Sum: sum},
 		Last:   time.Unix(0, r.Int(7)).UTC(),
 	})
-	f.rows += rows
+	f.parts += parts
 	f.Found = r.Int(int(r.NumCols()) - 1)
 }
 
@@ -100,7 +100,7 @@ func (f *Flows) Places() map[flows.Flow]int64 {
 
 // Every is n if histograms are read of one row in n. It needs the sums.
 func (f *Flows) Every() int64 {
-	f.every = every(f.rows, f.Question.Sample)
+	f.every = every(f.parts, f.Question.Sample)
 	return f.every
 }
 

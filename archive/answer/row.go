@@ -62,10 +62,10 @@ func (r Row) Total(column int) (sum decimal128.Num) {
 	return sum
 }
 
-// Sum reads a sum without histograms and the number of its rows from the columns from at
+// Sum reads a sum without histograms and the number of its parts from the columns from at
 // on: the counts of flows.Counts; of delay and of IPDV each count, least, most and total;
-// the clock error; the rows.
-func (r Row) Sum(at int) (sum flows.Sum, rows int64) {
+// the clock error; the parts, which are rows or sums of rows.
+func (r Row) Sum(at int) (sum flows.Sum, parts int64) {
 	for _, to := range sum.Counts.List() {
 		*to = r.Uint(at)
 		at++

@@ -31,6 +31,8 @@ type Survey struct {
 	Elected  map[Pair]string
 	Rows     int64
 	Interval time.Duration
+	// Parts is in how many rows of the archive theirs are, sums of rows counting once.
+	Parts int64
 	// Sessions are all, those with most packets first.
 	Sessions []string
 
@@ -45,6 +47,7 @@ type Pair struct{ Source, Destination string }
 type sighted struct {
 	packets float64
 	rows    int64
+	parts   int64
 	units   map[int64]int64 // rows by interval
 }
 
@@ -53,8 +56,11 @@ func newSurvey(selection archive.Selection, from, to, before time.Time) Survey {
 }
 
 // End (exclusive) bounds the time of the rows whose middle is in the range.
-func (s *Survey) End() time.Time {
-	end := s.To.Add(s.slack)
+func (s *Survey) End() time.Time { return s.EndOf(s.To) }
+
+// EndOf is End of a range that ends at to.
+func (s *Survey) EndOf(to time.Time) time.Time {
+	end := to.Add(s.slack)
 	if !s.Before.IsZero() && s.Before.Before(end) {
 		end = s.Before
 	}
@@ -62,7 +68,7 @@ func (s *Survey) End() time.Time {
 }
 
 // Read adds a row of the columns source, destination, session, units, number of rows and
-// packets, which is a float64. Units are nine tenths of the interval, rounded up.
+// packets, which is a float64, and parts. Units are nine tenths of the interval, rounded up.
 func (s *Survey) Read(r Row) {
 	pair, session := Pair{r.Text(0), r.Text(1)}, r.Text(2)
 	if s.found == nil {
@@ -78,6 +84,7 @@ func (s *Survey) Read(r Row) {
 	}
 	one.packets += r.Float(5)
 	one.rows += r.Int(4)
+	one.parts += r.Int(6)
 	one.units[r.Int(3)] += r.Int(4)
 }
 
@@ -98,6 +105,7 @@ func (s *Survey) Elect() {
 		}, "", 1))
 		if elected := sessions[s.Elected[pair]]; elected != nil {
 			s.Rows += elected.rows
+			s.Parts += elected.parts
 			for u, n := range elected.units {
 				units[u] += n
 			}
@@ -110,6 +118,14 @@ func (s *Survey) Elect() {
 	s.Sessions = s.Sessions[:min(len(s.Sessions), sessionsMost)]
 	s.Interval = longest(units)
 	s.slack = max(slack, s.Interval)
+}
+
+// Whole is the latest time such that all rows count whose middle is before it.
+func (s *Survey) Whole() time.Time {
+	if s.Before.IsZero() || s.Before.After(s.To.Add(s.slack)) {
+		return s.To
+	}
+	return s.Before.Add(-s.slack)
 }
 
 // align extends the range to whole windows.

@@ -17,6 +17,9 @@ const pointsMax = 100_000
 type Windows struct {
 	Survey
 	Answer archive.WindowsAnswer
+	// Least is the shortest window for which there are rows or sums of rows, unless the
+	// question has a step.
+	Least time.Duration
 
 	question archive.Windows
 	at       int // window whose histogram is being read
@@ -49,9 +52,9 @@ func (w *Windows) Surveyed() bool {
 		return false
 	}
 	if w.question.Step == 0 {
-		w.Answer.Step = max(w.Answer.Step, archive.StepOf(w.Interval))
+		w.Answer.Step = max(w.Answer.Step, archive.StepOf(w.Interval), w.Least)
 	}
-	w.Answer.Sampled = every(w.Rows, w.question.Sample)
+	w.Answer.Sampled = every(w.Parts, w.question.Sample)
 	w.align(w.Answer.Step)
 	return true
 }

@@ -2,6 +2,7 @@ package archivetest
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -21,7 +22,26 @@ func Compare(t *testing.T, one, other archive.Archive) {
 	for _, b := range both {
 		b.storeMany()
 	}
-	for name, ask := range questions() {
+	compare(t, both, questions())
+}
+
+// CompareSums stores rows of six days of flows in two archives and compares their sums. Most
+// of the rows are stored before between is called.
+func CompareSums(t *testing.T, one, other archive.Archive, between func()) {
+	both := []*bed{{T: t, Archive: one}, {T: t, Archive: other}}
+	for _, b := range both {
+		b.storeSpread("a", "b")
+	}
+	between()
+	for _, b := range both {
+		b.storeSpread("c")
+	}
+	compare(t, both, sumQuestions(spread))
+}
+
+// compare asks both archives.
+func compare(t *testing.T, both []*bed, questions map[string]func(*bed) (string, error)) {
+	for name, ask := range questions {
 		t.Run(name, func(t *testing.T) {
 			var answers []string
 			for _, b := range both {
@@ -61,6 +81,22 @@ func (b *bed) storeMany() {
 	}
 	b.store(b.batch("r", &measure.Router, 0, stages...), b.batch("r", &measure.RouterQueues, 0, queues...),
 		b.batch("r", &measure.RouterBreaks, 0, breaks...), b.batch("a", &measure.Hops, 0, hops...), b.lines(0, 0, 300))
+}
+
+// spread is how many times longer the range of CompareSums is than that of Compare.
+const spread = 1000
+
+// storeSpread stores rows of flows to some agents.
+func (b *bed) storeSpread(agents ...string) {
+	b.Helper()
+	for _, agent := range agents {
+		random := rand.New(rand.NewPCG(3, uint64(agent[0])))
+		var rows []flows.Row
+		for i := range 2000 {
+			rows = append(rows, randomRow(random, at(float64(i)/4*spread)))
+		}
+		b.storeFlows(agent, rows...)
+	}
 }
 
 // randomRow is of one of several flows and sessions, some without delays.
@@ -121,20 +157,32 @@ func questions() map[string]func(*bed) (string, error) {
 			return text, err
 		},
 	}
+	maps.Copy(all, sumQuestions(1))
+	return all
+}
+
+// sumQuestions are those that add up rows, of times that are so many times longer.
+func sumQuestions(times float64) map[string]func(*bed) (string, error) {
+	all := map[string]func(*bed) (string, error){}
+	from, to := at(10*times), at(400*times)
 	for name, selection := range map[string]archive.Selection{
 		"all": {}, "a source": {Source: "p"}, "a pair": {Source: "q", Destination: "b"}, "a session": {Session: "x"}, "a flow": {Flow: flows.Flow{Src: "192.0.2.1", Proto: "udp", Dport: 53}},
 	} {
 		for _, points := range []int{1, 7, 300} {
 			all[fmt.Sprintf("%d windows of %s", points, name)] = func(b *bed) (string, error) {
-				answer, err := b.Archive.Windows(b.Context(), archive.Windows{Selection: selection, From: at(10), To: at(400), Points: points})
+				answer, err := b.Archive.Windows(b.Context(), archive.Windows{Selection: selection, From: from, To: to, Points: points})
 				return fmt.Sprintf("%+v", answer), err
 			}
 		}
 	}
+	all["windows before the last row"] = func(b *bed) (string, error) {
+		answer, err := b.Archive.Windows(b.Context(), archive.Windows{From: from, To: to, Points: 20, Before: at(300.3 * times)})
+		return fmt.Sprintf("%+v", answer), err
+	}
 	for _, granularity := range []string{"flow", "host-port", "host", "pair"} {
 		for _, order := range []string{"packets", "bytes", "lost", "p50", "p99", "max", "last"} {
 			all["flows by "+granularity+" and "+order] = func(b *bed) (string, error) {
-				question := archive.Flows{From: at(10), To: at(400), Granularity: granularity, Order: order, Ascending: order == "bytes", Limit: 5}
+				question := archive.Flows{From: from, To: to, Granularity: granularity, Order: order, Ascending: order == "bytes", Limit: 5}
 				if order == "max" {
 					question.Search = "P"
 				}

@@ -30,6 +30,10 @@
 // schema of each stream, _retention the retention, _shapes who created or extended streams,
 // _checkpoints the delivery states of lanes, _lanes the owners of lanes.
 //
+// Roll-ups have the sums of the rows of flows by flow, session and window: _flows_1m and
+// _flows_1h, which users see as flows_1m and flows_1h. _marks says which commits of each lane
+// they have; questions read them as far as that, and the rows of later commits.
+//
 // # Exactly once
 //
 // The rows themselves have the delivery state: one INSERT of one block, which becomes one
@@ -59,6 +63,8 @@ type Options struct {
 	Now func() time.Time
 	// Queries bounds Query.
 	Queries archive.Queries
+	// RollUp is how often rows of flows are added up to roll-ups; 0: every 5 minutes, less: never.
+	RollUp time.Duration
 }
 
 // Archive keeps streams in ClickHouse.
@@ -71,11 +77,16 @@ type Archive struct {
 
 	turns turns
 
+	// background ends with the archive.
+	background context.Context
+	end        context.CancelFunc
+
 	// mutex guards what follows.
 	mutex     sync.Mutex
 	catalog   *ledger.Catalog
 	retention map[string]archive.Retention
-	unsaved   map[string]bool // streams whose retention is not saved
+	unsaved   map[string]bool  // streams whose retention is not saved
+	unrolled  map[uint64]error // why lanes could not be rolled up
 
 	// storing guards the lane of Store.
 	storing  sync.Mutex
@@ -108,10 +119,12 @@ func Open(url string, options Options) (*Archive, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), openMost)
 	defer cancel()
+	options.RollUp = cmp.Or(options.RollUp, l.rollUp, rollUpEvery)
 	a := &Archive{
 		location: l, options: options, queries: make(chan struct{}, cmp.Or(options.Queries.AtOnce, queriesAtOnce)), catalog: ledger.NewCatalog(),
-		retention: map[string]archive.Retention{}, unsaved: map[string]bool{},
+		retention: map[string]archive.Retention{}, unsaved: map[string]bool{}, unrolled: map[uint64]error{},
 	}
+	a.background, a.end = context.WithCancel(context.Background())
 	if a.shards, err = l.discover(ctx); err != nil {
 		return nil, fmt.Errorf("open ClickHouse archive: %w", err)
 	}
@@ -260,6 +273,7 @@ func (a *Archive) Close() error {
 		return nil
 	}
 	a.closed = true
+	a.end()
 	ctx, cancel := context.WithTimeout(context.Background(), openMost)
 	defer cancel()
 	err := a.saveRetention(ctx)

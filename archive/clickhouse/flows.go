@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"pillion.dev/archive"
@@ -14,12 +15,14 @@ import (
 
 // flowKeys are the columns of a flow by granularity, with what stands for those that
 // are put together.
-var flowKeys = map[string][]string{
-	"flow":      {text("src"), text("dst"), text("proto"), port("sport"), port("dport")},
-	"host-port": {text("src"), text("dst"), text("proto"), "toInt64(0)", port("dport")},
-	"pair":      {text("source"), "toString(agent)", "''", "toInt64(0)", "toInt64(0)"},
-	"host":      {text("src"), text("dst"), "''", "toInt64(0)", "toInt64(0)"},
+var flowKeys = map[string][]expression{
+	"flow":      {summed("src"), summed("dst"), summed("proto"), summed("sport"), summed("dport")},
+	"host-port": {summed("src"), summed("dst"), summed("proto"), constant("toInt64(0)"), summed("dport")},
+	"pair":      {summed("source"), summed("agent"), constant("''"), constant("toInt64(0)"), constant("toInt64(0)")},
+	"host":      {summed("src"), summed("dst"), constant("''"), constant("toInt64(0)"), constant("toInt64(0)")},
 }
+
+func constant(sql string) expression { return func(representation) string { return sql } }
 
 func text(column string) string { return "toString(ifNull(" + column + ", ''))" }
 
@@ -35,10 +38,11 @@ const flowText = `lowerUTF8(concat(
 	multiIf(k4 = 0, k1, position(k1, ':') > 0, concat('[', k1, ']:', toString(k4)), concat(k1, ':', toString(k4))), ' ', k2))`
 
 // flowOrders are the SQL of orders that need no histogram, null for flows without a value.
+// Names in braces stand for the values of summands.
 var flowOrders = map[string]string{
-	"packets": counted("packets"), "bytes": counted("bytes"),
-	"lost": "if(" + saturated("expected") + " = 0, NULL, sum(toFloat64(ifNull(lost, 0))) / sum(toFloat64(ifNull(expected, 0))))",
-	"max":  "maxIf(delay_max_ns, " + measured("delay") + ")", "last": "max(time)",
+	"packets": counted("{packets}"), "bytes": counted("{bytes}"),
+	"lost": "if(" + saturated("{expected}") + " = 0, NULL, sum(toFloat64(ifNull({lost}, 0))) / sum(toFloat64(ifNull({expected}, 0))))",
+	"max":  "if(countIf({delay_count} > 0) = 0, NULL, maxIf({delay_max_ns}, {delay_count} > 0))", "last": "max({ended})",
 }
 
 // counted is null if no row has a value.
@@ -57,24 +61,28 @@ func (a *Archive) Flows(ctx context.Context, question archive.Flows) (archive.Fl
 	} else if err != nil {
 		return archive.FlowsAnswer{}, err
 	}
-	if err := a.look(ctx, &f.Survey); err != nil {
+	plan, err := a.plan(ctx)
+	if err != nil {
+		return archive.FlowsAnswer{}, err
+	}
+	if err := a.look(ctx, &f.Survey, plan); err != nil {
 		return archive.FlowsAnswer{}, err
 	}
 	if f.Elect(); f.Rows > 0 {
-		if err := a.readFlows(ctx, f); err != nil {
+		if err := a.readFlows(ctx, f, plan.source(&f.Survey, 0)); err != nil {
 			return archive.FlowsAnswer{}, err
 		}
 	}
 	return f.Answer(), nil
 }
 
-func (a *Archive) readFlows(ctx context.Context, f *answer.Flows) error {
+func (a *Archive) readFlows(ctx context.Context, f *answer.Flows, source source) error {
 	keys := flowKeys[f.Question.Granularity]
+	from, r, of := source.grouped(keys, append([]string{"begun", "ended"}, sumNames...)...)
 	named := make([]string, len(keys))
-	for i, key := range keys {
-		named[i] = fmt.Sprintf("%s AS k%d", key, i)
+	for i := range keys {
+		named[i] = fmt.Sprintf("%s AS k%d", of[i], i)
 	}
-	from := fmt.Sprintf("FROM %s WHERE %s", a.table(measure.Flows.Name), where(&f.Survey))
 	group := from + " GROUP BY " + flowNames
 	if f.Question.Search != "" {
 		group += " HAVING position(" + flowText + ", lowerUTF8(" + literal(f.Question.Search) + ")) > 0"
@@ -84,9 +92,9 @@ func (a *Archive) readFlows(ctx context.Context, f *answer.Flows) error {
 		direction = "DESC"
 	}
 	order := fmt.Sprintf("ORDER BY isNull(ranking), ranking %s, %s LIMIT %d", direction, flowNames, f.Limit)
-	ranking := flowOrders[f.Order] + " AS ranking"
-	sql := fmt.Sprintf("SELECT toInt64(0) AS place, %s, min(time - %s) AS begun, max(time) AS last, %s, %s, toInt64(0) AS found %s %s",
-		strings.Join(named, ", "), interval, ranking, sums, group, order)
+	ranking := r.expand(flowOrders[f.Order]) + " AS ranking"
+	sql := fmt.Sprintf("SELECT toInt64(0) AS place, %s, min(%s) AS first_ns, max(%s) AS last_ns, %s, %s, toInt64(0) AS found %s %s",
+		strings.Join(named, ", "), r.of("begun"), r.of("ended"), ranking, r.sums(), group, order)
 	if err := a.read(ctx, sql, nil, answer.Each(f.ReadSum)); err != nil {
 		return err
 	}
@@ -97,15 +105,41 @@ func (a *Archive) readFlows(ctx context.Context, f *answer.Flows) error {
 			return err
 		}
 	}
-	if f.Found > int64(f.Limit) || f.Question.Search != "" {
-		from += fmt.Sprintf(" AND (%s) GLOBAL IN (SELECT %s FROM (SELECT %s, %s %s %s))", strings.Join(keys, ", "), flowNames, strings.Join(named, ", "), ranking, group, order)
-	}
 	places := f.Places()
-	return a.readHistograms(ctx, keys, from, f.Every(), func(r answer.Row) *flows.Sum {
+	if len(places) == 0 {
+		return nil
+	}
+	if f.Found > int64(f.Limit) || f.Question.Search != "" {
+		chosen := listOf(places)
+		if len(places) > chosenMost {
+			chosen = fmt.Sprintf("SELECT %s FROM (SELECT %s, %s %s %s)", flowNames, strings.Join(named, ", "), ranking, group, order)
+		}
+		source = source.and(func(r representation) string {
+			list := make([]string, len(keys))
+			for i, key := range keys {
+				list[i] = key(r)
+			}
+			return "(" + strings.Join(list, ", ") + ") GLOBAL IN (" + chosen + ")"
+		})
+	}
+	return a.readHistograms(ctx, source, keys, f.Every(), func(r answer.Row) *flows.Sum {
 		place, known := places[answer.FlowOf(r, 0)]
 		if !known {
 			return nil
 		}
 		return f.Find(place)
 	})
+}
+
+// chosenMost is how many flows a statement names; of more it computes them again.
+const chosenMost = 1000
+
+// listOf flows in SQL, each a tuple of its keys.
+func listOf(places map[flows.Flow]int64) string {
+	list := make([]string, 0, len(places))
+	for f := range places {
+		list = append(list, fmt.Sprintf("(%s, %s, %s, %s, %s)", literal(f.Src), literal(f.Dst), literal(f.Proto), integer(int64(f.Sport)), integer(int64(f.Dport))))
+	}
+	slices.Sort(list)
+	return strings.Join(list, ", ")
 }

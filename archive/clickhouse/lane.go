@@ -31,6 +31,8 @@ type lane struct {
 	turn sync.Mutex
 	// doubt: an insert failed, and may be under way on a server that lost the connection.
 	doubt bool
+	// rolling is nil without roll-ups.
+	rolling *rolling
 }
 
 // progress is how far a lane is in one stream.
@@ -77,6 +79,7 @@ func (a *Archive) openLane(ctx context.Context, number, owner uint64) (*lane, er
 	if err := l.fence(ctx); err != nil {
 		return nil, fmt.Errorf("end the inserts of earlier owners: %w", err)
 	}
+	l.startRolling()
 	return l, nil
 }
 
@@ -100,7 +103,7 @@ func (l *lane) fence(ctx context.Context) error {
 	var group sync.WaitGroup
 	for i, n := range l.replicas {
 		group.Go(func() {
-			err := l.kill(ctx, n)
+			err := l.kill(ctx, n, l.queryPrefix())
 			if err != nil && !errors.Is(err, syscall.ECONNREFUSED) {
 				failures[i] = fmt.Errorf("node %s: %w", n.address, err)
 			}
@@ -110,10 +113,10 @@ func (l *lane) fence(ctx context.Context) error {
 	return errors.Join(failures...)
 }
 
-// kill ends the lane's inserts on a node. One that waits for its quorum cannot be killed: it
+// kill ends the lane's inserts on a node whose identifiers have a prefix. One that waits for its quorum cannot be killed: it
 // ends by its own timeout, for which this waits.
-func (l *lane) kill(ctx context.Context, n *node) error {
-	mine := "position(query_id, " + literal(l.queryPrefix()) + ") = 1"
+func (l *lane) kill(ctx context.Context, n *node, prefix string) error {
+	mine := "position(query_id, " + literal(prefix) + ") = 1"
 	for {
 		if err := n.exec(ctx, "KILL QUERY WHERE "+mine+" SYNC"); err != nil && code(err) != codeUnkillable {
 			return err
@@ -260,6 +263,7 @@ func laterBatches(table, where string, commit uint64, since time.Time) string {
 
 // Close implements archive.Lane. It saves a checkpoint, which makes the next start quicker.
 func (l *lane) Close() error {
+	l.rolling.stop()
 	l.turn.Lock()
 	defer l.turn.Unlock()
 	if l.fenced {

@@ -1,6 +1,7 @@
 package clickhouse
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -50,6 +51,14 @@ func (a *Archive) showViews(ctx context.Context, n *node) error {
 	for _, s := range a.catalog.Schemas {
 		schemas = append(schemas, s)
 	}
+	tables := map[string]string{} // of views that are not named after theirs
+	if a.catalog.Schemas[measure.Flows.Name] != nil {
+		for _, l := range levels {
+			if a.catalog.Schemas[l.shown] == nil { // an agent may have such a stream
+				schemas, tables[l.shown] = append(schemas, l.schema()), l.name
+			}
+		}
+	}
 	a.mutex.Unlock()
 	n.viewing.Lock()
 	defer n.viewing.Unlock()
@@ -72,7 +81,7 @@ func (a *Archive) showViews(ctx context.Context, n *node) error {
 		if f.definers {
 			name += " DEFINER = CURRENT_USER SQL SECURITY DEFINER"
 		}
-		err := n.exec(ctx, fmt.Sprintf("%s%s AS SELECT %s FROM %s", create, name, strings.Join(f.shown(s), ", "), a.table(s.Name)))
+		err := n.exec(ctx, fmt.Sprintf("%s%s AS SELECT %s FROM %s", create, name, strings.Join(f.shown(s), ", "), a.table(cmp.Or(tables[s.Name], s.Name))))
 		if err != nil && code(err) != codeTableExists { // another server has created it
 			return err
 		}

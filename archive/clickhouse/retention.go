@@ -98,6 +98,10 @@ func (a *Archive) Retain(ctx context.Context, now time.Time) (map[string]int64, 
 	if err != nil {
 		return nil, err
 	}
+	failed, err := a.retainLevels(ctx, now, last)
+	if err != nil {
+		return nil, err
+	}
 	a.mutex.Lock()
 	retention := maps.Clone(a.retention)
 	a.mutex.Unlock()
@@ -117,7 +121,7 @@ func (a *Archive) Retain(ctx context.Context, now time.Time) (map[string]int64, 
 			return removed, fmt.Errorf("retain %q: %w", stream, err)
 		}
 	}
-	return removed, nil
+	return removed, failed
 }
 
 // saveImplicit writes a checkpoint of the lane that Store uses.

@@ -89,15 +89,17 @@ func (q *routerReader) askStages(ctx context.Context) error {
 	where += " AND stage IN " + stagesShown + " AND " + stageMeasured
 	from := fmt.Sprintf("FROM %s WHERE %s", q.table(measure.Router.Name), where)
 	sql := fmt.Sprintf("SELECT %s AS w, %s AS k1, %s, min(delay_min_ns), max(delay_max_ns), %s %s GROUP BY w, k1 ORDER BY w, k1",
-		q.start(), text("stage"), saturated("packets"), total("packets", "delay_mean_ns", stageMeasured), from)
+		q.start(), text("stage"), saturated("packets"), "sum("+total("packets", "delay_mean_ns", stageMeasured)+")", from)
 	if err := q.read(ctx, sql, nil, answer.Each(q.ReadStage)); err != nil {
 		return err
 	}
-	b := buckets{of: "delay", measured: stageMeasured, keys: []string{q.start(), text("stage")}, from: from, every: 1}
-	if _, err := answer.ColumnType(q.schema, "delay_offsets_ns"); err == nil { // else an archive from before it existed
-		b.offsets = "delay_offsets_ns"
+	offsets := "delay_offsets_ns"
+	if _, err := answer.ColumnType(q.schema, offsets); err != nil { // an archive from before it existed
+		offsets = ""
 	}
-	return q.read(ctx, fmt.Sprintf("SELECT b0, bound, n, offsets, b1 FROM (%s) ORDER BY b0, b1, bound", b.sql()), nil, q.ReadHistograms)
+	h := histogramOf("delay", stageMeasured, offsets)
+	buckets := bucketsSQL(2, fmt.Sprintf("FROM (SELECT %s AS b0, %s AS b1, %s %s)", q.start(), text("stage"), h.list(), from))
+	return q.read(ctx, fmt.Sprintf("SELECT b0, bound, n, offsets, b1 FROM (%s) ORDER BY b0, b1, bound", buckets), nil, q.ReadHistograms)
 }
 
 // whereQueues is the condition of the rows of queues that count.

@@ -20,8 +20,8 @@ var aggregates = map[string]string{
 // quantiles are interpolated between the two nearest values.
 var quantiles = map[string]string{"p50": "0.5", "p90": "0.9", "p99": "0.99"}
 
-// expression is the SQL of one aggregate.
-func expression(a archive.Aggregate, function string) string {
+// aggregateSQL is the SQL of one aggregate.
+func aggregateSQL(a archive.Aggregate, function string) string {
 	value := "toFloat64(" + quoted(a.Column) + ")"
 	switch {
 	case function == "count":
@@ -99,7 +99,7 @@ func (a *Archive) readSeries(ctx context.Context, s *measure.Schema, lines *answ
 	}
 	columns := append([]string{"toInt64(0) AS _line", fmt.Sprintf("intDiv(time - %s, %d) AS _step", integer(q.From.UnixNano()), int64(lines.Step))}, labels...)
 	for i, aggregate := range q.Columns {
-		columns = append(columns, fmt.Sprintf("%s AS _v%d", expression(aggregate, lines.Functions[i]), i))
+		columns = append(columns, fmt.Sprintf("%s AS _v%d", aggregateSQL(aggregate, lines.Functions[i]), i))
 	}
 	sql := fmt.Sprintf("SELECT %s %s GROUP BY %s ORDER BY _step", strings.Join(columns, ", "), from, strings.Join(append(names, "_step"), ", "))
 	return a.read(ctx, sql, nil, answer.Each(func(r answer.Row) {

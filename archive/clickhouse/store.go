@@ -38,6 +38,9 @@ func (a *Archive) Store(ctx context.Context, batches []archive.Batch) ([]bool, m
 		if err != nil {
 			return nil, nil, fmt.Errorf("store %d batches: %w", len(batches), err)
 		}
+		if a.implicit != nil {
+			a.implicit.rolling.stop()
+		}
 		a.implicit = l
 	}
 	return a.implicit.Store(ctx, batches)

@@ -10,7 +10,6 @@ import (
 
 	"pillion.dev/archive"
 	"pillion.dev/archive/answer"
-	"pillion.dev/measure"
 	"pillion.dev/measure/flows"
 )
 
@@ -64,17 +63,15 @@ func until(t time.Time) []string {
 	return []string{hour + " <= " + integer(n/int64(time.Hour)), "time < " + integer(n)}
 }
 
-// within are terms of rows whose middle is in the range.
-func within(s *answer.Survey) []string {
-	list := slices.Concat(terms(s.Selection), since(s.From), until(s.End()))
-	return append(list, middle+" >= "+integer(s.From.UnixNano()), middle+" < "+integer(s.To.UnixNano()))
-}
-
-// where is the condition that selects the rows.
-func where(s *answer.Survey) string {
-	list := within(s)
+// selected are the terms of a selection, without those of time: before the election any
+// session counts.
+func selected(s *answer.Survey) []string {
+	list := terms(s.Selection)
+	if s.Elected == nil {
+		return list
+	}
 	if s.Selection.Session != "" {
-		return strings.Join(append(list, "session = "+literal(s.Selection.Session)), " AND ")
+		return append(list, "session = "+literal(s.Selection.Session))
 	}
 	one, all := "", []string{}
 	for pair, session := range s.Elected {
@@ -82,17 +79,17 @@ func where(s *answer.Survey) string {
 		all = append(all, "("+literal(pair.Source)+", "+literal(pair.Destination)+", "+literal(session)+")")
 	}
 	if len(all) < 2 {
-		return strings.Join(append(list, sessionText+" = "+literal(one)), " AND ")
+		return append(list, sessionText+" = "+literal(one))
 	}
 	slices.Sort(all)
-	return strings.Join(append(list, "("+sourceText+", agent, "+sessionText+") IN ("+strings.Join(all, ", ")+")"), " AND ")
+	return append(list, "("+sourceText+", agent, "+sessionText+") IN ("+strings.Join(all, ", ")+")")
 }
 
 // look reads the sessions and intervals of a selection's rows.
-func (a *Archive) look(ctx context.Context, s *answer.Survey) error {
-	sql := fmt.Sprintf(`SELECT toString(%s) AS k0, toString(agent) AS k1, toString(%s) AS k2,
-		intDiv(intDiv(%s * 9, 10) + %d, %d) AS units, toInt64(count()) AS n, sum(toFloat64(ifNull(packets, 0))) AS total
-		FROM %s WHERE %s GROUP BY k0, k1, k2, units`,
-		sourceText, sessionText, interval, int64(answer.Unit-1), int64(answer.Unit), a.table(measure.Flows.Name), strings.Join(within(s), " AND "))
+func (a *Archive) look(ctx context.Context, s *answer.Survey, plan *plan) error {
+	keys := []expression{summed("source"), summed("agent"), summed("session"), summed("unit")}
+	from, r, of := plan.source(s, 0).grouped(keys, "rows", "packets", parts)
+	sql := fmt.Sprintf("SELECT toString(%s) AS k0, toString(%s) AS k1, toString(%s) AS k2, %s AS units, toInt64(%s) AS n, sum(toFloat64(ifNull(%s, 0))) AS total, toInt64(%s) AS parts %s GROUP BY k0, k1, k2, units",
+		of[0], of[1], of[2], of[3], r.sum("rows"), r.of("packets"), r.sum(parts), from)
 	return a.read(ctx, sql, nil, answer.Each(s.Read))
 }

@@ -145,6 +145,7 @@ const (
 	shapesTable      = "_shapes"
 	checkpointsTable = "_checkpoints"
 	lanesTable       = "_lanes"
+	marksTable       = "_marks"
 )
 
 var ownTables = []struct{ name, columns, engine, version, order string }{
@@ -154,6 +155,7 @@ var ownTables = []struct{ name, columns, engine, version, order string }{
 	{checkpointsTable, "lane UInt64, stream String, agent String, epoch UInt64, commit UInt64, next UInt64, extras Array(UInt64), " +
 		"batches Int64, rows Int64, missing Int64, seen_ns Int64", "ReplacingMergeTree", "commit", "(lane, stream, agent, epoch)"},
 	{lanesTable, "lane UInt64, owner UInt64", "ReplacingMergeTree", "owner", "lane"},
+	{marksTable, "level String, lane UInt64, commit UInt64, stored_ns Int64, marked_ns Int64", "ReplacingMergeTree", "marked_ns", "(level, lane, intDiv(marked_ns, 3600000000000))"},
 }
 
 // found creates the database and the archive's own tables on a node.
@@ -220,7 +222,12 @@ func (a *Archive) shape(ctx context.Context, n *node, s *measure.Schema) error {
 		return err
 	}
 	if a.replicated() {
-		if err := a.shapeTable(ctx, n, s.Name, want, a.createDistributed(s)); err != nil {
+		if err := a.shapeTable(ctx, n, s.Name, want, a.createDistributed(s.Name)); err != nil {
+			return err
+		}
+	}
+	if s.Name == measure.Flows.Name {
+		if err := a.shapeLevels(ctx, n, f); err != nil {
 			return err
 		}
 	}
@@ -268,9 +275,9 @@ func (a *Archive) createLocal(n *node, f *features, s *measure.Schema) string {
 }
 
 // createDistributed is the statement that creates the table of a stream over all shards.
-func (a *Archive) createDistributed(s *measure.Schema) string {
-	return fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s AS %s ENGINE = Distributed(%s, %s, %s)", a.table(s.Name), a.local(s.Name),
-		quoted(a.location.cluster), quoted(a.location.database), quoted(a.localName(s.Name)))
+func (a *Archive) createDistributed(stream string) string {
+	return fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s AS %s ENGINE = Distributed(%s, %s, %s)", a.table(stream), a.local(stream),
+		quoted(a.location.cluster), quoted(a.location.database), quoted(a.localName(stream)))
 }
 
 // columns of a table on a node; none if there is no such table.

@@ -11,6 +11,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"pillion.dev/measure"
 )
@@ -27,6 +28,8 @@ type location struct {
 	cluster string
 	// quorum is the number of replicas that must have a commit; 0: two, where there are two.
 	quorum int
+	// rollUp is as in Options.
+	rollUp time.Duration
 	tls    *tls.Config
 }
 
@@ -103,6 +106,13 @@ func (l *location) options(options url.Values) (err error) {
 			if l.quorum, err = strconv.Atoi(value); err != nil || l.quorum < 1 {
 				return fmt.Errorf("quorum %q: use the number of replicas that must have a commit", value)
 			}
+		case "rollup":
+			if l.rollUp, err = time.ParseDuration(value); err != nil || l.rollUp < 0 {
+				return fmt.Errorf("rollup %q: use how often rows are added up to roll-ups, such as 5m; 0: never", value)
+			}
+			if l.rollUp == 0 {
+				l.rollUp = -1
+			}
 		case "secure":
 			secure, failed := strconv.ParseBool(value)
 			if failed != nil {
@@ -114,7 +124,7 @@ func (l *location) options(options url.Values) (err error) {
 		case "ca":
 			ca = value
 		default:
-			return fmt.Errorf("unknown option %q: the options are cluster, password_file, reader, reader_password_file, quorum, secure, ca", name)
+			return fmt.Errorf("unknown option %q: the options are cluster, password_file, reader, reader_password_file, quorum, rollup, secure, ca", name)
 		}
 	}
 	if ca == "" {

@@ -23,19 +23,25 @@ func (a *Archive) Windows(ctx context.Context, question archive.Windows) (archiv
 	} else if err != nil {
 		return archive.WindowsAnswer{}, err
 	}
-	if err := a.look(ctx, &w.Survey); err != nil {
+	plan, err := a.plan(ctx)
+	if err != nil {
 		return archive.WindowsAnswer{}, err
 	}
+	if err := a.look(ctx, &w.Survey, plan); err != nil {
+		return archive.WindowsAnswer{}, err
+	}
+	w.Least = plan.kept(w.From)
 	if !w.Surveyed() {
 		return w.Answer, nil
 	}
-	number := fmt.Sprintf("intDiv(%s, %d)", middle, int64(w.Answer.Step))
-	from := fmt.Sprintf("FROM %s WHERE %s", a.table(measure.Flows.Name), where(&w.Survey))
-	sql := fmt.Sprintf("SELECT %s AS w, %s %s GROUP BY w ORDER BY w", number, sums, from)
+	step := int64(w.Answer.Step)
+	source := plan.source(&w.Survey, w.Answer.Step)
+	from, r, keys := source.grouped([]expression{numbered(step)}, sumNames...)
+	sql := fmt.Sprintf("SELECT %s AS w, %s %s GROUP BY w ORDER BY w", keys[0], r.sums(), from)
 	if err := a.read(ctx, sql, nil, answer.Each(w.ReadSum)); err != nil {
 		return archive.WindowsAnswer{}, err
 	}
-	err = a.readHistograms(ctx, []string{number}, from, w.Answer.Sampled, func(r answer.Row) *flows.Sum { return w.Find(r.Int(0)) })
+	err = a.readHistograms(ctx, source, []expression{numbered(step)}, w.Answer.Sampled, func(r answer.Row) *flows.Sum { return w.Find(r.Int(0)) })
 	if err != nil {
 		return archive.WindowsAnswer{}, err
 	}

@@ -64,7 +64,7 @@ func (c *connection) look(ctx context.Context, s *answer.Survey) error {
 	list, arguments := within(s)
 	sql := fmt.Sprintf(`SELECT coalesce(source, '') AS source, agent, coalesce(session, '') AS session,
 		((greatest(0, least(coalesce(interval_ns, 0), %d)) * 9 // 10 + %d) // %d)::BIGINT AS units,
-		count(*) AS n, coalesce(sum(packets), 0)::DOUBLE AS packets FROM %s WHERE %s GROUP BY ALL`,
+		count(*) AS n, coalesce(sum(packets), 0)::DOUBLE AS packets, count(*) AS parts FROM %s WHERE %s GROUP BY ALL`,
 		int64(flows.IntervalMax), int64(answer.Unit-1), int64(answer.Unit), tableOf(measure.Flows.Name), strings.Join(list, " AND "))
 	return c.query(ctx, sql, arguments, answer.Each(s.Read))
 }

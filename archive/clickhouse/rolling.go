@@ -1,0 +1,306 @@
+package clickhouse
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	driver "github.com/ClickHouse/clickhouse-go/v2"
+
+	"pillion.dev/archive"
+	"pillion.dev/measure"
+)
+
+// rolling makes the roll-ups of one lane's rows, beside its commits. One INSERT … SELECT, which
+// becomes one part, rolls up some commits; then a mark says so. Readers go by marks, so a
+// roll-up without its mark is not seen, and a mark without its roll-up does not exist.
+type rolling struct {
+	l      *lane
+	cancel context.CancelFunc
+	done   chan struct{}
+	// marks are the last of each level; without one it is read.
+	marks map[*level]mark
+	ticks int
+}
+
+const (
+	// rollRows is how many rows one statement rolls up, unless one commit has more.
+	rollRows = 500_000
+	// idleMark is how old the mark of a lane without new rows becomes.
+	idleMark = clockSlack / 2
+)
+
+// startRolling begins to roll up the rows of a lane.
+func (l *lane) startRolling() {
+	if l.a.options.RollUp < 0 {
+		return
+	}
+	ctx, cancel := context.WithCancel(l.a.background)
+	l.rolling = &rolling{l: l, cancel: cancel, done: make(chan struct{}), marks: map[*level]mark{}}
+	go l.rolling.run(ctx)
+}
+
+// stop ends the statement that is under way.
+func (r *rolling) stop() {
+	if r == nil {
+		return
+	}
+	r.cancel()
+	<-r.done
+}
+
+func (r *rolling) run(ctx context.Context) {
+	defer close(r.done)
+	for pause(ctx, r.l.a.options.RollUp) == nil {
+		err := r.tick(ctx)
+		if errors.Is(err, archive.ErrFenced) {
+			return
+		}
+		if ctx.Err() == nil {
+			r.l.a.rolledUp(r.l.number, err)
+		}
+	}
+}
+
+// tick rolls up what was committed since the last one.
+func (r *rolling) tick(ctx context.Context) error {
+	r.ticks++
+	for _, v := range levels {
+		if r.ticks%v.every != 0 {
+			continue
+		}
+		up, at, err := r.until(ctx, v)
+		if err == nil {
+			err = r.roll(ctx, v, up, at)
+		}
+		if err != nil {
+			delete(r.marks, v) // the statement may have succeeded
+			return fmt.Errorf("roll up lane %d into %s: %w", r.l.number, v.shown, err)
+		}
+	}
+	return nil
+}
+
+// until is the last commit that can be rolled up into a level; later ones arrive at the time
+// or after it.
+func (r *rolling) until(ctx context.Context, v *level) (commit uint64, at time.Time, err error) {
+	if v.from != nil {
+		m := r.marks[v.from]
+		return m.commit, m.at, nil
+	}
+	l, stream := r.l, measure.Flows.Name
+	l.turn.Lock()
+	defer l.turn.Unlock()
+	if l.fenced {
+		return 0, at, archive.ErrFenced
+	}
+	at = l.a.options.Now()
+	if l.streams[stream] == nil {
+		if _, err := l.a.schema(ctx, stream); errors.Is(err, archive.ErrUnknown) {
+			return 0, at, nil
+		} else if err != nil {
+			return 0, at, err
+		}
+		if err := l.load(ctx, stream); err != nil {
+			return 0, at, err
+		}
+	}
+	return l.streams[stream].commit, at, nil
+}
+
+// roll rolls up all commits through one.
+func (r *rolling) roll(ctx context.Context, v *level, through uint64, at time.Time) error {
+	m, known := r.marks[v]
+	if !known {
+		var err error
+		if m, err = r.recover(ctx, v); err != nil {
+			return err
+		}
+	}
+	for m.commit < through {
+		next, from, to, err := r.chunk(ctx, v, m, through, at)
+		if err == nil && from <= to {
+			err = r.insert(ctx, v, m, next, from, to)
+		}
+		if err == nil {
+			err = r.l.a.writeMark(ctx, v, r.l.number, next)
+		}
+		if err != nil {
+			return err
+		}
+		m = next
+	}
+	if at.Sub(m.at) > idleMark {
+		if m.at = at; m.commit > 0 {
+			if err := r.l.a.writeMark(ctx, v, r.l.number, m); err != nil {
+				return err
+			}
+		}
+	}
+	r.marks[v] = m
+	return nil
+}
+
+// recover reads the mark of a level, and makes that of a roll-up that has none.
+func (r *rolling) recover(ctx context.Context, v *level) (mark, error) {
+	l := r.l
+	for _, n := range l.replicas { // an insert of this owner may be under way
+		if err := l.kill(ctx, n, r.prefix()); err != nil && code(err) != 0 {
+			return mark{}, fmt.Errorf("node %s: %w", n.address, err)
+		}
+	}
+	if _, err := l.a.schema(ctx, measure.Flows.Name); errors.Is(err, archive.ErrUnknown) {
+		return mark{}, nil
+	} else if err != nil {
+		return mark{}, err
+	}
+	if err := l.settle(ctx, v.name); err != nil {
+		return mark{}, err
+	}
+	marks, err := l.a.readMarks(l.a.consistent(ctx), time.Now().Add(clockSlack))
+	if err != nil {
+		return mark{}, err
+	}
+	m := marks[v][l.number]
+	commit, owner, err := r.last(ctx, v, m)
+	switch {
+	case err != nil:
+		return mark{}, err
+	case owner > l.owner:
+		return mark{}, archive.ErrFenced
+	case commit > m.commit:
+		m.commit = commit
+		return m, l.a.writeMark(ctx, v, l.number, m)
+	}
+	return m, nil
+}
+
+// last is the last commit in a level after a mark, and its owner.
+func (r *rolling) last(ctx context.Context, v *level, m mark) (commit, owner uint64, err error) {
+	err = r.l.ask(ctx, fmt.Sprintf("SELECT max(_commit), max(_owner) FROM %s WHERE _lane = %d AND _commit > %d AND _stored >= toDateTime(%d)", r.l.a.local(v.name), r.l.number, m.commit,
+		max(0, m.at.Add(-clockSlack).Unix())), func(scan func(...any) error) error { return scan(&commit, &owner) })
+	if err != nil {
+		return 0, 0, fmt.Errorf("read last commit: %w", err)
+	}
+	return commit, owner, nil
+}
+
+// source is the condition of the rows of some commits.
+func (r *rolling) source(after mark, through uint64) string {
+	return fmt.Sprintf("_stored >= toDateTime(%d) AND _lane = %d AND _commit > %d AND _commit <= %d", max(0, after.at.Add(-clockSlack).Unix()), r.l.number, after.commit, through)
+}
+
+// chunk chooses which commits are rolled up next, and returns the range of their time column,
+// which is empty without rows.
+func (r *rolling) chunk(ctx context.Context, v *level, after mark, through uint64, at time.Time) (next mark, from, to int64, err error) {
+	table, _ := v.input(r.l.a)
+	sql := fmt.Sprintf("SELECT _commit, toInt64(count()), min(time), max(time), toInt64(max(_stored)) FROM %s PREWHERE %s GROUP BY _commit ORDER BY _commit", table, r.source(after, through))
+	rows, full := int64(0), false
+	from, to = 1, 0
+	err = r.l.ask(ctx, sql, func(scan func(...any) error) error {
+		var commit uint64
+		var n, least, most, stored int64
+		if err := scan(&commit, &n, &least, &most, &stored); err != nil || full {
+			return err
+		}
+		if full = rows > 0 && rows+n > rollRows; full {
+			return nil
+		}
+		if rows == 0 {
+			from, to = least, most
+		}
+		from, to, rows = min(from, least), max(to, most), rows+n
+		next = mark{commit, time.Unix(stored, 0)}
+		return nil
+	})
+	if err == nil && !full {
+		next = mark{through, at}
+	}
+	return next, from, to, err
+}
+
+func (r *rolling) prefix() string { return r.l.queryPrefix() + "roll-" }
+
+// insert rolls up the rows after a mark through the next one.
+func (r *rolling) insert(ctx context.Context, v *level, after, next mark, from, to int64) error {
+	l := r.l
+	done, err := l.a.turn(ctx, l.replicas[0].shard, v.name)
+	if err != nil {
+		return fmt.Errorf("wait for other lanes: %w", err)
+	}
+	defer done()
+	ctx, cancel := context.WithTimeout(ctx, insertMost)
+	defer cancel()
+	var failed error
+	for i := range l.replicas {
+		n := l.replicas[(int(l.number)+i)%len(l.replicas)]
+		if failed = l.a.ensure(ctx, n); failed == nil {
+			failed = r.insertAt(ctx, n, v, after, next, from, to)
+		}
+		if code(failed) != 0 || failed == nil || ctx.Err() != nil {
+			break // without a code there was no connection; else what was done is read first
+		}
+	}
+	if failed != nil {
+		return failed
+	}
+	commit, owner, err := r.last(ctx, v, after)
+	if err == nil && owner > l.owner {
+		return archive.ErrFenced
+	}
+	if err == nil && commit != next.commit {
+		return fmt.Errorf("commits %d to %d were rolled up as %d", after.commit+1, next.commit, commit)
+	}
+	return err
+}
+
+func (r *rolling) insertAt(ctx context.Context, n *node, v *level, after, next mark, from, to int64) error {
+	f, err := n.identify(ctx)
+	if err != nil {
+		return err
+	}
+	token := fmt.Sprintf("%d/%s/%d", r.l.number, v.shown, after.commit)
+	settings := f.insert(token, r.l.a.quorum())
+	for name, value := range rollSettings {
+		settings[name] = value
+	}
+	if r.l.a.quorum() > 1 {
+		settings["select_sequential_consistency"] = 1
+	}
+	id := fmt.Sprintf("%s%s-%d-%d", r.prefix(), v.shown, next.commit, time.Now().UnixNano())
+	ctx = driver.Context(ctx, driver.WithQueryID(id), driver.WithSettings(settings))
+	return n.Exec(ctx, r.statement(v, after, next, from, to))
+}
+
+// rollSettings make one block of an INSERT … SELECT.
+var rollSettings = driver.Settings{
+	"max_block_size": 1 << 21, "min_insert_block_size_rows": 1 << 21, "min_insert_block_size_bytes": 4 << 30, "max_threads": 1,
+	"max_bytes_before_external_group_by": 512 << 20, "max_bytes_before_external_sort": 512 << 20,
+}
+
+// statement is the INSERT … SELECT. Rows are ordered, so that a repeated one has the same block.
+func (r *rolling) statement(v *level, after, next mark, from, to int64) string {
+	table, of := v.input(r.l.a)
+	var names, values, keys []string
+	for i, s := range summands {
+		names = append(names, s.name)
+		switch {
+		case s.merge != "":
+			values = append(values, of.sum(s.name))
+			continue
+		case s.name == "time":
+			values = append(values, fmt.Sprintf("intDiv(%[1]s, %[2]d) * %[2]d AS g%[3]d", of.of(s.name), int64(v.width), i))
+		default:
+			values = append(values, fmt.Sprintf("%s AS g%d", of.of(s.name), i))
+		}
+		keys = append(keys, fmt.Sprintf("g%d", i))
+	}
+	names = append(names, laneColumn, commitColumn, ownerColumn, storedColumn)
+	values = append(values, fmt.Sprintf("toUInt64(%d)", r.l.number), fmt.Sprintf("toUInt64(%d)", next.commit), fmt.Sprintf("toUInt64(%d)", r.l.owner), fmt.Sprintf("toDateTime(%d)", r.l.a.options.Now().Unix()))
+	where := strings.Join(append(since(time.Unix(0, from)), until(time.Unix(0, to+1))...), " AND ")
+	groups := strings.Join(keys, ", ")
+	return fmt.Sprintf("INSERT INTO %s (%s) SELECT %s FROM %s PREWHERE %s WHERE %s GROUP BY %s ORDER BY %s", r.l.a.local(v.name),
+		strings.Join(names, ", "), strings.Join(values, ", "), table, r.source(after, next.commit), where, groups, groups)
+}

@@ -1,0 +1,116 @@
+package clickhouse
+
+import (
+	"fmt"
+	"strings"
+)
+
+// source is where the rows are that a question adds up: rows of flows, and of roll-ups in
+// their place. No row is in two segments.
+type source []segment
+
+// segment is the part of a source in one table.
+type segment struct {
+	table string
+	representation
+	prewhere, where string
+}
+
+// expression is the SQL of a value, by how its table has the summands.
+type expression func(representation) string
+
+// summed is the expression of a summand.
+func summed(name string) expression { return func(r representation) string { return r.of(name) } }
+
+// numbered is the number of a row's window.
+func numbered(step int64) expression {
+	return func(r representation) string { return fmt.Sprintf("intDiv(%s, %d)", r.of("time"), step) }
+}
+
+// from is the FROM and WHERE of a segment.
+func (s *segment) from() string {
+	prewhere := ""
+	if s.prewhere != "" {
+		prewhere = "PREWHERE " + s.prewhere + " "
+	}
+	return "FROM " + s.table + " " + prewhere + "WHERE " + s.where
+}
+
+// and adds a condition.
+func (s source) and(condition expression) source {
+	list := make(source, len(s))
+	for i, one := range s {
+		one.where += " AND " + condition(one.representation)
+		list[i] = one
+	}
+	return list
+}
+
+// grouped prepares to sum the named summands by keys: the FROM, the representation of what
+// it has, and the keys in it. Each of several segments is summed first, on its shards.
+func (s source) grouped(keys []expression, names ...string) (from string, r representation, of []string) {
+	if len(s) == 1 {
+		for _, key := range keys {
+			of = append(of, key(s[0].representation))
+		}
+		return s[0].from(), s[0].representation, of
+	}
+	var parts, groups []string
+	for i := range keys {
+		groups = append(groups, fmt.Sprintf("g%d", i))
+	}
+	for _, one := range s {
+		var columns []string
+		for i, key := range keys {
+			columns = append(columns, key(one.representation)+" AS "+groups[i])
+		}
+		for _, name := range names {
+			columns = append(columns, one.sum(name)+" AS "+mergedRows.of(name))
+		}
+		parts = append(parts, "SELECT "+strings.Join(columns, ", ")+" "+one.from()+" GROUP BY "+strings.Join(groups, ", "))
+	}
+	return "FROM (" + strings.Join(parts, " UNION ALL ") + ")", mergedRows, groups
+}
+
+// rowHash selects rows: always the same ones.
+func (r representation) rowHash() string {
+	return fmt.Sprintf("cityHash64(%s, %s, %s, %s, %s)", r.of("ended"), r.of("src"), r.of("dst"), r.of("sport"), r.of("dport"))
+}
+
+// histograms is the SQL of the buckets of a distribution by keys, as of bucketsSQL. With every
+// above 1, one row in so many is read, always the same ones, and at least one for each key.
+func (s source) histograms(of string, keys []expression, every int64) string {
+	names := make([]string, len(keys))
+	for i := range keys {
+		names[i] = fmt.Sprintf("b%d", i)
+	}
+	list := func(r representation, named bool) string {
+		var all []string
+		for i, key := range keys {
+			one := key(r)
+			if named {
+				one += " AS " + names[i]
+			}
+			all = append(all, one)
+		}
+		return strings.Join(all, ", ")
+	}
+	// The condition is raw even for LowCardinality, as the keys are.
+	with := s.and(func(r representation) string { return r.of(of+"_count") + " > 0" })
+	if every > 1 {
+		var parts []string
+		for _, one := range with {
+			parts = append(parts, fmt.Sprintf("SELECT %s, %s AS hash %s", list(one.representation, true), one.rowHash(), one.from()))
+		}
+		least := fmt.Sprintf("SELECT %[1]s, min(hash) FROM (%[2]s) GROUP BY %[1]s", strings.Join(names, ", "), strings.Join(parts, " UNION ALL "))
+		with = with.and(func(r representation) string {
+			return fmt.Sprintf("(%[1]s %% %[2]d = 0 OR (%[3]s, %[1]s) GLOBAL IN (%[4]s))", r.rowHash(), every, list(r, false), least)
+		})
+	}
+	var parts []string
+	for _, one := range with {
+		h := histogramColumns{one.of(of + "_bounds_ns"), one.of(of + "_counts"), one.of(of + "_offsets_ns"), one.of(of + "_unknown")}
+		parts = append(parts, fmt.Sprintf("SELECT %s, %s %s", list(one.representation, true), h.list(), one.from()))
+	}
+	return bucketsSQL(len(keys), "FROM ("+strings.Join(parts, " UNION ALL ")+")")
+}
