@@ -250,6 +250,11 @@ bench-service: install build ## measure ingest, 500 agents, queries over 100 mil
 	go test -c -o bin/bench/duckdb.test ./archive/duckdb
 	.ci/experiment $(RESULTS) bench/ingest.yaml bench/steady.yaml bench/query.yaml bench/fill.yaml
 
+.PHONY: bench-clickhouse
+bench-clickhouse: install install-fleet build ## measure questions to 100 million rows in ClickHouse, and inserts against the driver's plain blocks (an hour at most; QUICK=1: 2 minutes)
+	go build -o bin/bench/ ./bench/clickhouse
+	.ci/experiment $(RESULTS) bench/clickhouse-query.yaml bench/clickhouse-insert.yaml
+
 .PHONY: bench-page
 bench-page: install build ## measure the page's charts in Chromium, 3 to 200 lines, live (20 minutes; QUICK=1: 2 minutes)
 	@.ci/install test

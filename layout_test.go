@@ -112,6 +112,7 @@ var exceptions = []exception{
 	{"main", "bench/fill", "the load of an experiment of `make bench-service`, never shipped: the product is three binaries"},
 	{"main", "bench/probes", "the load of the experiment of `make bench-probes`, never shipped: the product is three binaries"},
 	{"main", "bench/query", "the load of an experiment of `make bench-service`, never shipped: the product is three binaries"},
+	{"main", "bench/clickhouse", "the load of experiments of `make bench-clickhouse`, never shipped: the product is three binaries"},
 	{"main", "bench/statistics", "a simulation for `make bench-statistics`, never shipped: the product is three binaries"},
 	{"import", "bench/probes/destination.go", "frames of an experiment, never shipped"},
 	{"import", "bus/bustest/cluster.go", "a cluster that only tests of several rooms start, never shipped"},
