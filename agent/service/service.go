@@ -52,6 +52,7 @@ type service struct {
 	reserved *reserved
 	sampler  *host.Sampler
 	bus      *bus.Agent
+	statuses statuses
 	status   atomic.Pointer[loader.Status] // as of the last report
 	// applications of this host that report by OML's protocol.
 	applications *applications
@@ -134,6 +135,7 @@ func (s *service) open(ctx context.Context, load func(*service) (privileged, err
 	if s.loader, err = load(s); err != nil {
 		return err
 	}
+	s.statuses.ask = s.loader.Status
 	points = slices.DeleteFunc(slices.Clone(points), func(p *measure.Schema) bool { return p == &measure.Clock })
 	s.sampler = &host.Sampler{
 		Interval: s.config.HostInterval, Sink: s.streams.injectAll, Spool: s.spooled, Probe: s.probeCost, Log: s.log,
@@ -216,7 +218,7 @@ func (s *service) explain() {
 
 // state is what this agent reports to the server.
 func (s *service) state() (session.State, error) {
-	status, err := s.loader.Status()
+	status, err := s.statuses.get(statusWait)
 	if err != nil {
 		return session.State{}, err
 	}
