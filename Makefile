@@ -180,9 +180,10 @@ demo-fleet: install install-fleet build ## the same on three servers, a NATS clu
 	bin/pillion-agent lab demo --fleet --seconds $(if $(filter command environment,$(firstword $(origin SECONDS))),$(SECONDS),20) $(if $(KEEP),--keep)
 
 .PHONY: ledger
-ledger: install install-fleet build ## kill programs of a fleet at random for SECONDS (600), and check that each row is stored exactly once; SEED=n repeats one
+ledger: install install-fleet build ## kill programs of a fleet at random for SECONDS (600), and check that each row is stored exactly once; SEED=n repeats one; UNFENCED=1 shows that it fails without the fence of lanes
 	go build -o bin/ github.com/nats-io/nats-server/v2 ./bench/ledger
-	bin/ledger -seconds $(if $(filter command environment,$(firstword $(origin SECONDS))),$(SECONDS),600) $(if $(SEED),-seed $(SEED))
+	$(if $(UNFENCED),mkdir -p bin/unfenced && cp bin/pillion bin/pillion-agent bin/nats-server bin/unfenced/ && go build -ldflags '-X pillion.dev/archive/clickhouse.fencing=off' -o bin/unfenced/ ./cmd/pillion-server)
+	bin/ledger $(if $(UNFENCED),-bin bin/unfenced) -seconds $(if $(filter command environment,$(firstword $(origin SECONDS))),$(SECONDS),600) $(if $(SEED),-seed $(SEED))
 
 .PHONY: first-delay
 first-delay: install build ## measure the time from zero to the first live delay in a lab, twelve times

@@ -96,9 +96,16 @@ func (l *lane) queryPrefix() string {
 	return fmt.Sprintf("pillion-%s-%d-", l.a.location.database, l.number)
 }
 
+// fencing is off only in a server that is built to show what the fence is for (make ledger
+// UNFENCED=1).
+var fencing = "on"
+
 // fence ends the lane's inserts on all replicas. One that refuses connections runs none: its
 // process is dead. One that does not answer may run them, and the lane cannot be opened.
 func (l *lane) fence(ctx context.Context) error {
+	if fencing == "off" {
+		return nil
+	}
 	failures := make([]error, len(l.replicas))
 	var group sync.WaitGroup
 	for i, n := range l.replicas {
@@ -136,7 +143,7 @@ func (l *lane) kill(ctx context.Context, n *node, prefix string) error {
 // was opened is complete or given up: it would become visible later. Inserts with a quorum
 // into one table follow one another, so it is over when another one is under way.
 func (l *lane) settle(ctx context.Context, stream string) error {
-	if l.a.quorum() < 2 {
+	if l.a.quorum() < 2 || fencing == "off" {
 		return nil
 	}
 	path := l.a.path(l.replicas[0], stream, false) + "/quorum"
@@ -278,6 +285,9 @@ func (l *lane) Close() error {
 // owned checks after a commit that the rows are this owner's: the servers may have dropped
 // the insert because another owner had used the number of the commit.
 func (l *lane) owned(ctx context.Context, stream string, commit uint64, at time.Time) error {
+	if fencing == "off" {
+		return nil
+	}
 	var owner uint64
 	err := l.ask(ctx, fmt.Sprintf("SELECT max(_owner) FROM %s WHERE _lane = %d AND _commit = %d AND _stored >= toDateTime(%d)", l.a.local(stream), l.number, commit,
 		max(0, at.Add(-clockSlack).Unix())), func(scan func(...any) error) error { return scan(&owner) })
