@@ -158,12 +158,12 @@ test-ui: ## test the page without a browser
 
 .PHONY: test-page
 test-page: build ## test the page in a browser against a real server, agents in a lab, and simulated agents
-	go build -o bin/crowd ./bench/crowd
+	go build -o bin/ ./bench/crowd github.com/nats-io/nats-server/v2
 	cd ui && npx vitest run --config test/vitest.config.ts
 
 .PHONY: screenshots
 screenshots: build ## run the tests of the page and write docs/images
-	go build -o bin/crowd ./bench/crowd
+	go build -o bin/ ./bench/crowd github.com/nats-io/nats-server/v2
 	cd ui && UPDATE_SCREENSHOTS=1 npx vitest run --config test/vitest.config.ts
 
 .PHONY: demo

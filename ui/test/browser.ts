@@ -98,6 +98,17 @@ export async function atRest(page: Page): Promise<void> {
   await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
 }
 
+/** The figure of a term in the column of a direction, as shown now in the view of a pair. */
+export async function figure(page: Page, direction: string, term: RegExp): Promise<string> {
+  const region = page.getByRole("region", { name: `Figures ${direction}` });
+  const texts = await region.locator("dt, dd").allInnerTexts();
+  const at = texts.findIndex((t) => term.test(t));
+  return at < 0 ? "" : (texts[at + 1] ?? "").trim();
+}
+
+/** The number in a figure. */
+export const number = (text: string): number => parseFloat(text.replace(/[^\d.,-]/g, "").replace(",", "."));
+
 const axeSource = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 /** Returns the serious and critical accessibility findings of axe. */

@@ -54,13 +54,22 @@ export function site(url: string, tokenFile: string): Site {
 
 let count = 0;
 
-/** Builds a lab of a YAML text without name and service, and starts a server and agents. */
-export async function raise(text: string, server: string, agents: string[]): Promise<Lab> {
+/** Hosts of the programs of a fleet, as in lab/fleet.yaml. */
+export interface Fleet {
+  hubs: string[];
+  servers: string[];
+  shards: string[][];
+  coordination: string;
+}
+
+/** Builds a lab of a YAML text without name and service, and starts a server or a fleet, and agents. */
+export async function raise(text: string, server: string | Fleet, agents: string[]): Promise<Lab> {
   const name = `pg${process.pid.toString(36)}${(count++).toString(36)}`;
   const port = await freePort();
   const folder = mkdtempSync(join(tmpdir(), "pillion-page-"));
   const file = join(folder, "lab.yaml");
-  writeFileSync(file, `name: ${name}\n${text}\nservice: {server: ${server}, agents: [${agents.join(", ")}], forward: ${port}}\n`);
+  const service = { ...(typeof server === "string" ? { server } : { fleet: server }), agents, forward: port };
+  writeFileSync(file, `name: ${name}\n${text}\nservice: ${JSON.stringify(service)}\n`);
   const agent = program("pillion-agent");
   const last = () => void spawnSync(agent, ["lab", "down", name]);
   process.on("exit", last); // also after a failed test
@@ -91,6 +100,19 @@ links:
   - {ends: [a, b], emulate: {seed: 7, delay: 5ms, jitter: 200us, keep_order: true}}
   - {ends: [noc, a]}
   - {ends: [noc, b]}`;
+
+/** The same with a fleet of two servers, behind the router m. */
+export const twoServers = `
+hosts: {a: {run: ["ping -q -i 0.02 10.77.1.2"]}, b: {}, m: {forward: true}, n1: {}, n2: {}, hub: {}, ch: {}, zk: {}}
+links:
+  - {ends: [a, b], emulate: {seed: 7, delay: 5ms, jitter: 200us, keep_order: true}}
+  - {ends: [m, a]}
+  - {ends: [m, b]}
+  - {ends: [m, n1]}
+  - {ends: [m, n2]}
+  - {ends: [m, hub]}
+  - {ends: [m, ch]}
+  - {ends: [m, zk]}`;
 
 const flow = (to: string, options: string): string =>
   `"sleep 1; while :; do iperf3 -c ${to} -t 600 ${options} >/dev/null 2>&1; sleep 1; done"`;

@@ -2,7 +2,7 @@
 // and a restart of the server.
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { launch, open } from "./browser.ts";
+import { figure, launch, number, open } from "./browser.ts";
 import { until } from "./command.ts";
 import { raise, twoHosts, type Lab } from "./lab.ts";
 
@@ -15,16 +15,6 @@ afterAll(async () => {
   await browser?.close();
   await lab?.down();
 });
-
-/** The figure of a term in the column of a direction, as shown now. */
-async function figure(page: Page, direction: string, term: RegExp): Promise<string> {
-  const region = page.getByRole("region", { name: `Figures ${direction}` });
-  const texts = await region.locator("dt, dd").allInnerTexts();
-  const at = texts.findIndex((t) => term.test(t));
-  return at < 0 ? "" : (texts[at + 1] ?? "").trim();
-}
-
-const number = (text: string): number => parseFloat(text.replace(/[^\d.,-]/g, "").replace(",", "."));
 
 /** Waits until a chart has changed that many times. */
 async function moves(page: Page, chart: string, times: number): Promise<void> {
