@@ -48,6 +48,24 @@ type Node struct {
 	// Site and Agents are set of a node of the kind Site: its name, and how many agents it stands for.
 	Site   string
 	Agents int
+
+	silence silence // of the kind Unknown
+}
+
+// silence is where a hop without a reply is: the step-th of several between two nodes, or after a
+// node on the way to a destination that was not reached.
+type silence struct {
+	previous, next string // ids of nodes
+	to             string // agent or address, if there is no next
+	step, steps    int
+}
+
+func (s silence) id() string {
+	next := s.next
+	if next == "" {
+		next = "to:" + s.to
+	}
+	return fmt.Sprintf("%s:%s|%d/%d|%s", Unknown, s.previous, s.step, s.steps, next)
 }
 
 // Edge joins two nodes in the direction of the traced packets.
@@ -189,8 +207,7 @@ type builder struct {
 	places    [][]int // of each path
 }
 
-// gap is the position of a silent hop: the step-th of several between two nodes, or
-// after a node on the way to an unreached destination.
+// gap is the place of a silent hop, with the indices of nodes.
 type gap struct {
 	previous, next int
 	to             string
@@ -238,12 +255,11 @@ func (b *builder) host(p place) int {
 func (b *builder) unknown(g gap) int {
 	i, ok := b.unknowns[g]
 	if !ok {
-		next := "to:" + g.to
+		s := silence{previous: b.nodes[g.previous].ID, to: g.to, step: g.step, steps: g.steps}
 		if g.to == "" {
-			next = b.nodes[g.next].ID
+			s.next = b.nodes[g.next].ID
 		}
-		id := fmt.Sprintf("%s:%s|%d/%d|%s", Unknown, b.nodes[g.previous].ID, g.step, g.steps, next)
-		i = b.node(Node{ID: id, Kind: Unknown})
+		i = b.node(Node{ID: s.id(), Kind: Unknown, silence: s})
 		b.unknowns[g] = i
 	}
 	return i

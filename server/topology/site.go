@@ -6,32 +6,21 @@ import (
 )
 
 // BySite returns the graph with one node for all agents of a site, but for the sites that are open. Paths within a
-// site are left out, and of the paths with the same nodes only the last traced is kept. Agents without a site stay.
+// site are left out, and of the paths with the same nodes only the last traced is kept. Hops without a reply between
+// the same nodes are one. Agents without a site stay.
 func (g Graph) BySite(siteOf func(agent string) string, open []string) Graph {
-	names := make(map[string]string, len(g.Nodes)) // of nodes, by their former ids
-	sites := map[string]int{}                      // index in nodes
-	result := Graph{}
-	for _, n := range g.Nodes {
-		site := ""
-		if n.Kind == Agent {
-			site = siteOf(n.Agent)
+	closed := func(agent string) string {
+		if site := siteOf(agent); !slices.Contains(open, site) {
+			return site
 		}
-		if site == "" || slices.Contains(open, site) {
-			names[n.ID] = n.ID
-			result.Nodes = append(result.Nodes, n)
-			continue
-		}
-		id := Site + ":" + site
-		names[n.ID] = id
-		at, known := sites[id]
-		if !known {
-			at = len(result.Nodes)
-			sites[id] = at
-			result.Nodes = append(result.Nodes, Node{ID: id, Kind: Site, Site: site})
-		}
-		result.Nodes[at].Agents++
+		return ""
 	}
-	result.Paths = collapsePaths(g.Paths, names)
+	result, names := collapseNodes(g.Nodes, closed)
+	within := func(p *Path) bool {
+		site := closed(p.Source)
+		return site != "" && site == closed(p.Destination)
+	}
+	result.Paths = collapsePaths(g.Paths, names, within)
 	used := map[string]bool{}
 	steps := map[[2]string]bool{}
 	for _, p := range result.Paths {
@@ -47,20 +36,55 @@ func (g Graph) BySite(siteOf func(agent string) string, open []string) Graph {
 	return result
 }
 
-// collapsePaths renames the nodes of paths, and keeps the last traced of those that are the same then.
-func collapsePaths(paths []Path, names map[string]string) (kept []Path) {
+// collapseNodes returns a graph of the nodes that remain, and the new ids by the former ones.
+func collapseNodes(nodes []Node, closed func(agent string) string) (result Graph, names map[string]string) {
+	names = make(map[string]string, len(nodes))
+	for _, n := range nodes {
+		names[n.ID] = n.ID
+		if n.Kind == Agent && closed(n.Agent) != "" {
+			names[n.ID] = siteID(closed(n.Agent))
+		}
+	}
+	known := make(map[string]int, len(nodes)) // index in the result
+	for _, n := range nodes {
+		former := n.ID
+		switch {
+		case n.Kind == Unknown:
+			n.silence.previous, n.silence.next = names[n.silence.previous], names[n.silence.next]
+			if site := closed(n.silence.to); site != "" {
+				n.silence.to = siteID(site)
+			}
+			n.ID = n.silence.id()
+		case names[former] != former:
+			n = Node{ID: names[former], Kind: Site, Site: closed(n.Agent)}
+		}
+		names[former] = n.ID
+		at, again := known[n.ID]
+		if !again {
+			at = len(result.Nodes)
+			known[n.ID] = at
+			result.Nodes = append(result.Nodes, n)
+		}
+		if n.Kind == Site {
+			result.Nodes[at].Agents++
+		}
+	}
+	return result, names
+}
+
+func siteID(site string) string { return Site + ":" + site }
+
+// collapsePaths renames the nodes of paths that are not within a site, and keeps the last traced of those that are the same then.
+func collapsePaths(paths []Path, names map[string]string, within func(*Path) bool) (kept []Path) {
 	known := map[string]int{}
 	for _, p := range paths {
-		if len(p.Nodes) == 0 {
+		if within(&p) {
 			continue
 		}
 		nodes, collapsed := make([]string, len(p.Nodes)), false
 		for i, id := range p.Nodes {
 			nodes[i] = names[id]
 			collapsed = collapsed || nodes[i] != id
-		}
-		if collapsed && nodes[0] == nodes[len(nodes)-1] {
-			continue // within a site
 		}
 		p.Nodes = nodes
 		if !collapsed {

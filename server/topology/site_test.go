@@ -59,3 +59,43 @@ func TestBySite(t *testing.T) {
 		t.Errorf("without sites: %s", got)
 	}
 }
+
+// TestSilenceBySite: hops without a reply between the same sites are one node, also on the way to a host that was
+// not reached; a path within a site that was not reached is left out.
+func TestSilenceBySite(t *testing.T) {
+	graph := Graph{}
+	add := func(source, destination string, reached bool, second int64) {
+		s := silence{previous: "agent:" + source, next: "agent:" + destination, step: 1, steps: 1}
+		if !reached {
+			s.next, s.to = "", destination
+		}
+		nodes := []string{"agent:" + source, s.id()}
+		if reached {
+			nodes = append(nodes, "agent:"+destination)
+		}
+		graph.Nodes = append(graph.Nodes, Node{ID: s.id(), Kind: Unknown, silence: s})
+		graph.Paths = append(graph.Paths, Path{Source: source, Destination: destination, Nodes: nodes, Reached: reached, Time: time.Unix(second, 0)})
+		for i := 1; i < len(nodes); i++ {
+			graph.Edges = append(graph.Edges, Edge{From: nodes[i-1], To: nodes[i]})
+		}
+	}
+	for _, name := range []string{"a1", "a2", "b1", "b2"} {
+		graph.Nodes = append(graph.Nodes, Node{ID: "agent:" + name, Kind: Agent, Agent: name})
+	}
+	add("a1", "b1", true, 1)
+	add("a2", "b2", true, 2)
+	add("a1", "b2", false, 3)
+	add("a2", "b1", false, 4)
+	add("a1", "a2", false, 5)
+	bySite := graph.BySite(func(agent string) string { return agent[:min(1, len(agent))] }, nil)
+	var nodes []string
+	for _, n := range bySite.Nodes {
+		nodes = append(nodes, n.ID)
+	}
+	if got, want := fmt.Sprint(nodes), "[site:a site:b unknown:site:a|1/1|site:b unknown:site:a|1/1|to:site:b]"; got != want {
+		t.Errorf("nodes %s, want %s", got, want)
+	}
+	if len(bySite.Paths) != 2 || bySite.Paths[0].Source != "a2" || bySite.Paths[1].Destination != "b1" || len(bySite.Edges) != 3 {
+		t.Errorf("paths %+v, edges %+v", bySite.Paths, bySite.Edges)
+	}
+}

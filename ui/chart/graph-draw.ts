@@ -220,7 +220,8 @@ export class Drawing {
       const top = side === "above" ? y - half - 3 - height : side === "below" ? y + half + 3 : y - height / 2;
       const lit = this.picture.lit.has(n.id()) ? 1e6 : 0;
       labels.push({ id: n.id(), left, top, width, height, weight: lit + (weights.get(n.id()) ?? 0) });
-      dots.push({ left: x - half + 1, top: y - half + 1, width: 2 * half - 2, height: 2 * half - 2 });
+      // A name matters more than a hop without a reply.
+      if (n.data("kind") !== "unknown") dots.push({ left: x - half + 1, top: y - half + 1, width: 2 * half - 2, height: 2 * half - 2 });
     }));
     const written = readable(labels, dots);
     this.cy.batch(() => {
@@ -279,8 +280,8 @@ function styleOf(element: HTMLElement): StylesheetJson {
   const line = (e: { data(key: string): string }): string => colour(e.data("colour"));
   return [
     { selector: "node", style: { ...written, label: "data(written)", width: "data(size)", height: "data(size)", "text-valign": "bottom", "text-margin-y": 3, "background-color": colour("--raised"), "border-color": colour("--line-strong"), "border-width": 2, shape: "ellipse", "overlay-opacity": 0 } },
-    { selector: "node[kind = 'agent']", style: { shape: "round-rectangle", "background-color": colour("--accent"), "border-color": colour("--accent"), "font-weight": 600 } },
-    { selector: "node[kind = 'group']", style: { shape: "round-octagon", "background-color": colour("--accent-soft"), "border-color": colour("--accent"), "border-style": "double", "border-width": 5, "font-weight": 600 } },
+    { selector: "node[kind = 'agent']", style: { shape: "round-rectangle", "background-color": colour("--accent"), "border-color": colour("--accent"), "font-weight": 600, "z-index": 2 } },
+    { selector: "node[kind = 'group']", style: { shape: "round-octagon", "background-color": colour("--accent-soft"), "border-color": colour("--accent"), "border-style": "double", "border-width": 5, "font-weight": 600, "z-index": 2 } },
     { selector: "node[kind = 'unknown']", style: { shape: "diamond", "border-style": "dashed", "border-color": colour("--ink-faint"), "background-color": colour("--sunk") } },
     { selector: ".left", style: { "text-halign": "left", "text-valign": "center", "text-margin-x": -4, "text-margin-y": 0 } },
     { selector: ".right", style: { "text-halign": "right", "text-valign": "center", "text-margin-x": 4, "text-margin-y": 0 } },

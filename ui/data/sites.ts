@@ -26,6 +26,9 @@ export const siteMatrix = resource(() => (siteChoice.peek().shown ? shownMs : hi
   return { answer: await flowClient.siteMatrix({ session, ...(hosts && { hosts }) }, { signal: abort }), hosts };
 });
 
+/** Whether there are sites. */
+export const hasSites = (): boolean => (siteMatrix.value.value?.answer.sites.length ?? 0) > 0;
+
 /** Name of a site as shown: agents without a site have the empty one. */
 export const siteName = (name: string): string => name || "no site";
 

@@ -4,7 +4,7 @@ import { EventSchema } from "../gen/server_pb.ts";
 import { GetTopologyResponseSchema, PathSchema } from "../gen/topology_pb.ts";
 import { changeOf } from "./changes.ts";
 import { groupsOf } from "./group.ts";
-import { graphOf } from "./topology.ts";
+import { graphOf, isEnd, nodeName, sitesOf } from "./topology.ts";
 
 const node = (id: string) => ({ id, kind: id.split(":")[0] ?? "", agent: id.startsWith("agent:") ? id.slice(6) : "", addresses: [] });
 const path = (address: string, ...nodes: string[]) => ({ source: nodes[0]?.slice(6) ?? "", destination: nodes.at(-1)?.slice(6) ?? "", address, protocol: "udp", nodes });
@@ -50,4 +50,20 @@ it("reads changes from events", () => {
     time: 5000, path: { source: "a", destination: "b", address: "fd77::2", protocol: "udp" },
   });
   expect(change("something else").path).toEqual({ source: "a", destination: "b", address: "", protocol: "" });
+});
+
+it("shows sites as ends of paths, even without a path", () => {
+  const site = (name: string, agents: number) => ({ id: `site:${name}`, kind: "site", site: name, agents, addresses: [] });
+  const bySite = create(GetTopologyResponseSchema, {
+    nodes: [site("berlin", 12), site("oslo", 3), site("lima", 1), node("router:r1"), node("agent:b"), node("router:old")],
+    paths: [
+      { source: "a", destination: "c", address: "10.0.0.2", protocol: "udp", nodes: ["site:berlin", "router:r1", "site:oslo"] },
+      { source: "a", destination: "b", address: "10.0.0.3", protocol: "udp", nodes: ["site:berlin", "router:r1", "agent:b"] },
+    ],
+  });
+  const graph = graphOf(bySite, "4");
+  expect(graph.nodes.map(nodeName)).toEqual(["berlin", "oslo", "lima", "?", "b"]);
+  expect(graph.nodes.filter(isEnd)).toHaveLength(4);
+  expect(graph.links.map((l) => l.id)).toEqual(["router:r1 ~ site:berlin", "router:r1 ~ site:oslo", "agent:b ~ router:r1"]);
+  expect(graph.paths.map(sitesOf)).toEqual([["berlin", "oslo"], ["berlin", ""]]);
 });

@@ -4,20 +4,28 @@ import type { GetTopologyResponse, Node, OneWay, Path } from "../gen/topology_pb
 import { topologyClient } from "./client.ts";
 import { resource } from "./resource.ts";
 
-/** Session whose paths are requested; empty: all. */
-export const ofSession = signal("");
+/** What is requested. */
+export interface Scope {
+  /** Session of the paths; empty: all. */
+  session: string;
+  /** By site: the sites whose hosts are shown nevertheless; undefined: all hosts are shown. */
+  open?: readonly string[] | undefined;
+}
+
+const scope = signal<Scope>({ session: "" });
+const same = (a: Scope, b: Scope): boolean => a.session === b.session && a.open?.join() === b.open?.join();
 
 // Answers with very many paths are slow to decode and are requested less often.
 const many = 4000;
 const manyRefreshMs = 60_000;
-let kept: { answer: GetTopologyResponse; session: string; at: number } | undefined;
+let kept: { answer: GetTopologyResponse; of: Scope; at: number } | undefined;
 
-/** The topology of the selected session. */
+/** The topology of the selected scope. */
 export const topology = resource(5000, async (abort) => {
-  const session = ofSession.peek();
-  if (kept && kept.session === session && kept.answer.paths.length > many && Date.now() - kept.at < manyRefreshMs) return kept.answer;
-  const answer = await topologyClient.getTopology({ session }, { signal: abort });
-  kept = { answer, session, at: Date.now() };
+  const of = scope.peek();
+  if (kept && same(kept.of, of) && kept.answer.paths.length > many && Date.now() - kept.at < manyRefreshMs) return kept.answer;
+  const answer = await topologyClient.getTopology({ session: of.session, bySite: of.open !== undefined, openSites: [...(of.open ?? [])] }, { signal: abort });
+  kept = { answer, of, at: Date.now() };
   return answer;
 });
 
@@ -25,6 +33,13 @@ export const topology = resource(5000, async (abort) => {
 export function retrace(): Promise<void> {
   kept = undefined;
   return topology.refresh();
+}
+
+/** Selects what is requested. */
+export function scopeTo(to: Scope): void {
+  if (same(scope.peek(), to)) return;
+  scope.value = to;
+  void retrace().then(retrace); // the first request may still be for the old scope
 }
 
 /** Address families. */
@@ -65,7 +80,14 @@ export interface Graph {
 
 const linkId = (from: string, to: string): string => (from < to ? `${from} ~ ${to}` : `${to} ~ ${from}`);
 
-/** The graph of the paths of a family, with all hosts. */
+/** A node at the ends of paths: a host, or all hosts of a site. */
+export const isEnd = (node: Node): boolean => node.kind === "agent" || node.kind === "site";
+
+/** The sites at the ends of a path; empty: a host without a site, or of an open one. */
+export const sitesOf = (path: Path): [string, string] => [siteIn(path.nodes[0]), siteIn(path.nodes.at(-1))];
+const siteIn = (id = ""): string => (id.startsWith("site:") ? id.slice("site:".length) : "");
+
+/** The graph of the paths of a family, with all hosts and sites. */
 export function graphOf(answer: GetTopologyResponse, family: Family): Graph {
   const paths = answer.paths.filter((p) => family === "all" || familyOf(p) === family);
   const figures = new Map(answer.edges.map((e) => [`${e.from} ${e.to}`, e]));
@@ -94,8 +116,8 @@ export function graphOf(answer: GetTopologyResponse, family: Family): Graph {
     if (link) link.back = way;
     else links.set(id, { id, there: way });
   }
-  return { nodes: answer.nodes.filter((n) => n.kind === "agent" || used.has(n.id)), links: [...links.values()], paths };
+  return { nodes: answer.nodes.filter((n) => isEnd(n) || used.has(n.id)), links: [...links.values()], paths };
 }
 
-/** Label of a node: host name, router address, identifier of an IOAM node, or a question mark. */
-export const nodeName = (node: Node): string => node.agent || node.addresses[0] || node.ioam || "?";
+/** Label of a node: site, host name, router address, identifier of an IOAM node, or a question mark. */
+export const nodeName = (node: Node): string => (node.kind === "site" ? node.site : node.agent) || node.addresses[0] || node.ioam || "?";

@@ -2,14 +2,14 @@
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { gather, type Crowd } from "./crowd.ts";
-import { barriers, launch, open, overhang, screenshot } from "./browser.ts";
+import { atRest, barriers, launch, open, overhang, screenshot, updates } from "./browser.ts";
 import { until } from "./command.ts";
 
 const agents = 200;
 let crowd: Crowd;
 let browser: Browser;
 beforeAll(async () => {
-  [crowd, browser] = await Promise.all([gather(agents), launch()]);
+  [crowd, browser] = await Promise.all([gather(agents, "--sites"), launch()]);
   await until("rows of most pairs", async () => {
     const text = await crowd.pillion("query", "-o", "csv", "SELECT count(DISTINCT source || ' ' || agent) AS n FROM flows");
     return Number(/\d+/.exec(text.split("\n")[1] ?? "")?.[0] ?? 0) > 1000;
@@ -69,6 +69,41 @@ test("the graph of all paths is drawn and stays usable", async () => {
   await expect.poll(() => picture.getAttribute("aria-label"), { timeout: 60_000 }).toMatch(/between 200 hosts/);
   expect(await overhang(page)).toBeLessThanOrEqual(0);
   expect(await barriers(page)).toEqual([]);
+  clean();
+  await close();
+});
+
+test("the graph by site opens a site into its hosts", async () => {
+  const { page, clean, close } = await open(browser, crowd, { role: "viewer", path: "#/topology", width: 1280, height: 900 });
+  const picture = page.getByRole("application", { name: /^Graph of/ });
+  await page.getByRole("group", { name: "Graph of" }).getByRole("button", { name: "Sites" }).click();
+  await expect.poll(() => picture.getAttribute("aria-label"), { timeout: 60_000 }).toMatch(/between \d+ sites\./);
+  const paths = page.getByRole("region", { name: "Paths between sites" });
+  await paths.getByText(/site-\d+ → site-\d+/).first().waitFor();
+  for (const theme of ["light", "dark"] as const) {
+    await page.emulateMedia({ colorScheme: theme });
+    await atRest(page);
+    expect(await overhang(page)).toBeLessThanOrEqual(0);
+    expect(await barriers(page)).toEqual([]);
+    if (!updates) await screenshot(page, "topology-sites", theme);
+  }
+  const choice = page.getByLabel("Show hosts of");
+  const site = await choice.locator("option").nth(1).getAttribute("value") ?? "";
+  await choice.selectOption(site);
+  await expect.poll(() => picture.getAttribute("aria-label"), { timeout: 60_000 }).toMatch(/between \d+ sites and \d+ hosts\./);
+  expect(page.url(), "a link leads to the same graph").toContain(`open=${site}`);
+  await atRest(page);
+  if (!updates) await screenshot(page, "topology-site-open", "dark");
+  // A click on another site opens that, too.
+  const box = await picture.boundingBox();
+  if (!box) throw new Error("the graph has no place");
+  await until("a click that opens a site", async () => {
+    await page.mouse.click(box.x + box.width * (0.1 + 0.8 * Math.random()), box.y + box.height * (0.1 + 0.8 * Math.random()));
+    return decodeURIComponent(page.url()).includes(`open=${site},`);
+  });
+  await page.getByRole("button", { name: `Show ${site} as one node` }).click();
+  await expect.poll(() => page.url()).not.toContain(site);
+  expect(await overhang(page)).toBeLessThanOrEqual(0);
   clean();
   await close();
 });

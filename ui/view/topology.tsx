@@ -8,13 +8,14 @@ import { followMinute, minute, minuteFault } from "../data/minute.ts";
 import { useResource } from "../data/resource.ts";
 import { route } from "../data/route.ts";
 import { sessions } from "../data/sessions.ts";
-import { familyOf, graphOf, nodeName, ofSession, retrace, topology, type Graph as PathGraph } from "../data/topology.ts";
+import { familyOf, graphOf, isEnd, nodeName, scopeTo, topology, type Graph as PathGraph } from "../data/topology.ts";
 import type { GetTopologyResponse, Path } from "../gen/topology_pb.ts";
 import { Notice } from "../part/notice.tsx";
 import "../style/topology.css";
-import { choiceOf, choosePair, chosenPaths, shownFamily, type Choice } from "./topology/choice.ts";
+import { choiceOf, choosePair, chosenPaths, openSites, shownFamily, type Choice } from "./topology/choice.ts";
 import { figureOf, type Figure, type Losses } from "./topology/grade.ts";
 import { Legend } from "./topology/legend.tsx";
+import { OpenSites } from "./topology/open-sites.tsx";
 import { PathPanel } from "./topology/path.tsx";
 import { Picker } from "./topology/picker.tsx";
 import { grouped, pictureOf } from "./topology/picture.ts";
@@ -36,13 +37,8 @@ export function TopologyView() {
   useResource(agents);
   const choice = choiceOf(route.value);
   const answer = topology.value.value;
-  useEffect(() => {
-    if (ofSession.peek() !== choice.session) {
-      ofSession.value = choice.session;
-      void retrace().then(retrace); // the first request may still be for the old session
-    }
-    return followMinute(choice.session);
-  }, [choice.session]);
+  useEffect(() => scopeTo(choice), [choice.session, choice.open?.join()]);
+  useEffect(() => followMinute(choice.session), [choice.session]);
   const fault = topology.fault.value;
   return (
     <div class="stack topology">
@@ -64,8 +60,8 @@ function Paths({ answer, choice }: { answer: GetTopologyResponse; choice: Choice
   const live = minute.value;
   const losses = useMemo(() => ({ pairs: live ?? new Map(), counts, since: Date.now() - 60_000 }), [live, counts]);
   const picture = useMemo(
-    () => pictureOf(whole, { by: choice.by, losses, path: shown, ends: [choice.source, choice.destination].filter(Boolean).map((n) => `agent:${n}`) }),
-    [whole, choice.by, choice.by === "loss" ? losses : undefined, shown, choice.source, choice.destination],
+    () => pictureOf(whole, { by: choice.by, losses, path: shown, sites: choice.open !== undefined, ends: [choice.source, choice.destination].filter(Boolean).map((n) => `agent:${n}`) }),
+    [whole, choice.by, choice.by === "loss" ? losses : undefined, shown, choice.source, choice.destination, choice.open === undefined],
   );
   const naming = useMemo(() => {
     const names = new Map(answer.nodes.flatMap((n) => (n.agent ? n.addresses.map((a) => [a, n.agent] as const) : [])));
@@ -79,30 +75,41 @@ function Paths({ answer, choice }: { answer: GetTopologyResponse; choice: Choice
     };
   }, [answer]);
   const numbers = useMemo(() => ({ "4": answer.paths.filter((p) => familyOf(p) === "4").length, "6": answer.paths.filter((p) => familyOf(p) === "6").length }), [answer]);
-  const places = placesOf(`${choice.session} ${family} ${whole.groups.size > 0}`);
+  const sites = useMemo(() => answer.nodes.filter((n) => n.kind === "site").length, [answer]);
+  const places = placesOf(`${choice.session} ${family} ${whole.groups.size > 0} ${sites > 0}`);
 
   const pressed = (id: string): void => {
     if (id.startsWith("group:")) setOpen(new Set([...open, id]));
+    else if (id.startsWith("site:")) openSites([...(choice.open ?? []), id.slice("site:".length)]);
     else if (id.startsWith("agent:")) pick(choice, id.slice("agent:".length));
   };
   if (answer.paths.length === 0) return <Empty hosts={hosts.length} session={choice.session} />;
   return (
     <>
-      <Picker choice={choice} hosts={hosts} family={family} counts={numbers} />
+      <Picker choice={choice} hosts={hosts} family={family} counts={numbers} sites={answer.nodes.some((n) => n.site !== "")} />
       <div class="topology-parts">
         <section class="panel graph-panel" aria-label="Graph of paths">
           {choice.by === "loss" && minuteFault.value && <p class="small bad-text" role="alert">No live loss figures: {minuteFault.value}</p>}
-          <Graph title={`Graph of ${graph.paths.length} paths between ${hosts.length} hosts`} picture={picture} shape={whole.shape} places={places} dot={pressed}
+          <Graph title={`Graph of ${graph.paths.length} paths between ${choice.open ? endsOf(answer) : `${hosts.length} hosts`}`} picture={picture} shape={whole.shape} places={places} dot={pressed}
             nothing={() => (choice.source || choice.destination ? choosePair("", "") : undefined)} />
           {open.size > 0 && <button class="quiet" type="button" onClick={() => setOpen(new Set())}>Collapse groups</button>}
-          <Legend by={choice.by} groups={whole.groups.size > 0} />
+          {choice.open && <OpenSites open={choice.open} nodes={answer.nodes} />}
+          <Legend by={choice.by} groups={whole.groups.size > 0} sites={sites > 0} />
         </section>
         <PathPanel choice={choice} all={all} shown={shown} naming={naming} nodes={nodes} hosts={hosts.map((h) => h.name)} edges={shown ? edgesOf(graph, shown, choice.by, losses) : []} />
       </div>
       <Strip choice={choice} />
-      <PathTable paths={graph.paths} shown={shown} />
+      <PathTable paths={graph.paths} shown={shown} sites={choice.open !== undefined} />
     </>
   );
+}
+
+/** The ends of the paths in words. */
+function endsOf(answer: GetTopologyResponse): string {
+  const ends = answer.nodes.filter(isEnd);
+  const sites = ends.filter((n) => n.kind === "site").length;
+  const hosts = ends.length - sites;
+  return hosts === 0 ? `${sites} sites` : `${sites} sites and ${hosts} hosts`;
 }
 
 /** The figures of a path's edges. */

@@ -3,8 +3,9 @@ import type { Agent } from "../../gen/agent_pb.ts";
 import type { Session } from "../../gen/session_pb.ts";
 import type { Measure } from "../../data/pair-table.ts";
 import { refine } from "../../data/route.ts";
+import { hasSites } from "../../data/sites.ts";
+import { HostsOrSites } from "../../part/mode.tsx";
 import { labelKeys, type Choice } from "./hosts.ts";
-import { HostsOrSites } from "./mode.tsx";
 import { measureWords } from "./state.ts";
 
 interface ControlsProps {
@@ -27,7 +28,7 @@ export function Controls({ agents, sessions, measure, only, choice, idle }: Cont
   const keys = labelKeys(agents);
   return (
     <div class="controls">
-      <HostsOrSites />
+      <HostsOrSites label="Matrix of" known={hasSites()} keys={["from", "to"]} />
       <div class="segments" role="group" aria-label="Metric">
         {kinds.map((kind) => (
           <button key={kind} type="button" aria-pressed={kind === measure} title={measureWords[kind].long} onClick={() => refine({ by: kind === "delay" ? undefined : kind })}>{measureWords[kind].short}</button>

@@ -8,14 +8,14 @@ import type { Measure } from "../../data/pair-table.ts";
 import { count, duration, lossOf, share } from "../../data/quantity.ts";
 import { useResource } from "../../data/resource.ts";
 import { href, refine, route } from "../../data/route.ts";
-import { hostFigure, siteChoice, siteFigure, siteMatrix, siteName, worstFirst } from "../../data/sites.ts";
+import { hasSites, hostFigure, siteChoice, siteFigure, siteMatrix, siteName, worstFirst } from "../../data/sites.ts";
 import { Icon } from "../../part/icon.tsx";
+import { bySite, HostsOrSites } from "../../part/mode.tsx";
 import { Notice } from "../../part/notice.tsx";
 import { dark } from "../../part/theme.tsx";
 import { Legend } from "./legend.tsx";
 import { liveTones, paletteOf, shadeOf } from "./picture.ts";
 import { groundOf, measureOf } from "./matrix.tsx";
-import { bySite, HostsOrSites } from "./mode.tsx";
 import { spanOf, type Span } from "./range.ts";
 import { figureText, measureWords } from "./state.ts";
 
@@ -53,7 +53,7 @@ export function SitesPanel({ only }: { only: string }) {
       <header>
         <h2 id="sites-title">{pair ? <Crumbs pair={pair} /> : <>Sites <span class="soft">{known?.answer.sites.length ?? ""}</span></>}</h2>
         <div class="controls">
-          <HostsOrSites />
+          <HostsOrSites label="Matrix of" known={hasSites()} keys={["from", "to"]} />
           <div class="segments" role="group" aria-label="Metric">
             {(["delay", "p99", "loss"] as Measure[]).map((kind) => (
               <button key={kind} type="button" aria-pressed={kind === measure} onClick={() => refine({ by: kind === "delay" ? undefined : kind })}>{measureWords[kind].short}</button>

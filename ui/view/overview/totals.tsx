@@ -11,7 +11,7 @@ import { href } from "../../data/route.ts";
 import { millis } from "../../data/time.ts";
 import { hostFigure, siteFigure, siteMatrix, siteName, worstFirst } from "../../data/sites.ts";
 import { Measured, measures } from "./hosts.ts";
-import { bySite } from "./mode.tsx";
+import { bySite } from "../../part/mode.tsx";
 import { stateOf, worst } from "./state.ts";
 
 const hour = 3_600_000;

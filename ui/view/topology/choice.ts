@@ -17,6 +17,8 @@ export interface Choice {
   at?: number;
   /** Address family of the paths; undefined: that of the address, else the only one present. */
   family?: Family;
+  /** By site: the sites whose hosts are shown; undefined: all hosts are shown. */
+  open?: string[] | undefined;
 }
 
 /** Reads the selection from the address. */
@@ -29,7 +31,13 @@ export function choiceOf({ query }: Route): Choice {
     by: query.get("by") === "loss" ? "loss" : "delay", session: query.get("session") ?? "",
     at: at > 0 && at < 8.64e15 ? at : undefined,
     family: family === "4" || family === "6" || family === "all" ? family : undefined,
+    open: query.get("view") === "sites" ? (query.get("open") ?? "").split(",").filter(Boolean) : undefined, // labels have no commas
   };
+}
+
+/** Shows the hosts of these sites, and one node for each other site. */
+export function openSites(open: readonly string[]): void {
+  refine({ open: open.join(",") || undefined });
 }
 
 /** Selects a pair or one end of it. */

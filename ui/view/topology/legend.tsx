@@ -5,7 +5,7 @@ import { delayGrades, lossGrades } from "./grade.ts";
 const Key = ({ children }: { children: ComponentChildren }) => <svg class="key" viewBox="0 0 28 16" width="28" height="16" aria-hidden="true">{children}</svg>;
 
 /** Legend explains the graph. */
-export function Legend({ by, groups }: { by: "delay" | "loss"; groups: boolean }) {
+export function Legend({ by, groups, sites }: { by: "delay" | "loss"; groups: boolean; sites: boolean }) {
   const grades = by === "loss" ? lossGrades : delayGrades;
   return (
     <div class="graph-legend small">
@@ -13,7 +13,8 @@ export function Legend({ by, groups }: { by: "delay" | "loss"; groups: boolean }
         <li><Key><rect x="8" y="2" width="12" height="12" rx="3" class="key-agent" /></Key>host</li>
         <li><Key><circle cx="14" cy="8" r="6" class="key-router" /></Key>router</li>
         <li><Key><path d="M14 1l7 7-7 7-7-7z" class="key-unknown" /></Key>no reply</li>
-        {groups && <li><Key><rect x="7" y="1" width="14" height="14" rx="5" class="key-group" /></Key>hosts behind one router; click to expand</li>}
+        {groups && <li><Key><path d="M11 1h6l4 4v6l-4 4h-6l-4-4V5z" class="key-group" /></Key>hosts behind one router; click to expand</li>}
+        {sites && <li><Key><path d="M11 1h6l4 4v6l-4 4h-6l-4-4V5z" class="key-group" /></Key>all hosts of a site; click to show them</li>}
       </ul>
       <ul aria-label={by === "loss" ? "Colours: loss" : "Colours: delay"}>
         <li class="legend-title">{by === "loss" ? "Loss, upper bound" : "Delay: one way where measured in packets, else round trip, far end minus near end"}</li>
@@ -26,6 +27,7 @@ export function Legend({ by, groups }: { by: "delay" | "loss"; groups: boolean }
           ? <p>The loss of an edge is not measured directly. Packets lost on an edge are lost for every pair that uses it, so the lowest loss of these pairs in the last minute is an upper bound for the edge, provided that their packets take the traced path.</p>
           : <><p>“One way” marks delays that were measured in packets: routers wrote the time into them (IOAM), in sessions with hop-by-hop measurement. The figure is the median of the last interval, from one end to the other.</p><p>Without that, tracing measures the round-trip time to each hop. The colour shows the smallest difference seen between both ends of an edge. It includes the return path and the router's reply time; negative values are shown as 0.</p></>}
         <p>Arrows point in the direction of the traced packets. A router replies with the address of its incoming interface, and a trace cannot tell which addresses belong to one router. So both directions of a path usually pass through different nodes. Packets show a router by its IOAM identifier, which is a node of its own unless an agent on the router states it. If they share two nodes, one line with two arrows shows both figures.</p>
+        {sites && <p>Of the paths between two sites with the same routers, only the last traced is shown and counted; paths within a site are not shown. An edge between a site and a router has the smallest round-trip time difference of its hosts, and the latest one-way delay.</p>}
         <p>Wider lines are used by more pairs.</p>
       </details>
     </div>

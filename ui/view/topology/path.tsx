@@ -4,7 +4,7 @@ import { operates } from "../../data/account.ts";
 import { sentence, topologyClient } from "../../data/client.ts";
 import { minute, minuteFault } from "../../data/minute.ts";
 import { ago, count, duration, lossOf, moment, share } from "../../data/quantity.ts";
-import { href } from "../../data/route.ts";
+import { href, refine } from "../../data/route.ts";
 import { millis } from "../../data/time.ts";
 import { inPackets, methodOf } from "../../data/one-way.ts";
 import { pairName, retrace } from "../../data/topology.ts";
@@ -51,7 +51,7 @@ export function PathPanel({ choice, all, shown, naming, nodes, hosts, edges }: P
       </header>
       <Measured source={source} destination={destination} />
       {all.length > 1 && shown && <Which all={all} shown={shown} />}
-      {shown ? <Facts path={shown} /> : <Missing known={hosts.includes(source) && hosts.includes(destination)} others={all} same={source === destination} />}
+      {shown ? <Facts path={shown} /> : <Missing sites={choice.open !== undefined} known={hosts.includes(source) && hosts.includes(destination)} others={all} same={source === destination} />}
       {operates.value && source !== destination && <TraceNow key={pairName(source, destination)} choice={choice} path={shown} />}
       {shown && inPackets(shown) && <OneWays path={shown} nodes={nodes} losses={choice.by === "loss" ? edges : undefined} />}
       {shown && !inPackets(shown) && <Hops hops={shown.hops} naming={naming} reached={shown.reached} edges={edges} what={choice.by === "loss" ? "Edge lost" : "Edge"} />}
@@ -100,10 +100,18 @@ function Facts({ path }: { path: Path }) {
   );
 }
 
-function Missing({ known, others, same }: { known: boolean; others: Path[]; same: boolean }) {
+function Missing({ sites, known, others, same }: { sites: boolean; known: boolean; others: Path[]; same: boolean }) {
   if (same) return <p class="soft">Both ends are the same host. Select two hosts.</p>;
   if (!known) return <p class="soft">At least one of these hosts is unknown.</p>;
   if (others.length > 0) return <p class="soft">This pair has no path in the shown address family. Select another family under “Paths” above.</p>;
+  if (sites) {
+    return (
+      <p class="soft">
+        The graph of sites has no path of this pair: it is within a site, or a path of other hosts with the same routers was traced later.{" "}
+        <button type="button" class="quiet" onClick={() => refine({ view: undefined, open: undefined })}>Show hosts</button>
+      </p>
+    );
+  }
   return <p class="soft">This path was not traced in the last 24 hours. {operates.value ? "Trace it now, or start a session between these hosts: sessions trace their paths once a minute." : "Sessions trace their paths once a minute; an operator can start one."}</p>;
 }
 

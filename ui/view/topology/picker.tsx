@@ -5,6 +5,7 @@ import { refine } from "../../data/route.ts";
 import { sessions } from "../../data/sessions.ts";
 import { useResource } from "../../data/resource.ts";
 import { Icon } from "../../part/icon.tsx";
+import { HostsOrSites } from "../../part/mode.tsx";
 import { choosePair, type Choice } from "./choice.ts";
 import type { Family } from "../../data/topology.ts";
 
@@ -41,10 +42,12 @@ interface PickerProps {
   family: Family;
   /** Number of paths of each family. */
   counts: Record<"4" | "6", number>;
+  /** Some hosts have a site. */
+  sites: boolean;
 }
 
 /** Picker is the bar above the graph. */
-export function Picker({ choice, hosts, family, counts }: PickerProps) {
+export function Picker({ choice, hosts, family, counts, sites }: PickerProps) {
   useResource(sessions);
   const names = hosts.map((h) => h.name);
   const known = (sessions.value.value ?? []).map((s) => s.spec?.name ?? "").filter(Boolean);
@@ -55,6 +58,10 @@ export function Picker({ choice, hosts, family, counts }: PickerProps) {
       <Host label="From" value={source} names={names} onChoose={(n) => choosePair(n, destination)} />
       <button class="quiet icon-only" type="button" aria-label="Swap hosts" title="Swap hosts" disabled={!source && !destination} onClick={() => choosePair(destination, source)}><Icon name="swap" /></button>
       <Host label="To" value={destination} names={names} onChoose={(n) => choosePair(source, n)} />
+      {(sites || choice.open) && <div class="field">
+        <span>Graph of</span>
+        <HostsOrSites label="Graph of" known={sites} keys={["open"]} />
+      </div>}
       <div class="field">
         <span id="topology-by">Colour by</span>
         <div class="segments" role="group" aria-labelledby="topology-by">

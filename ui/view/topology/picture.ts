@@ -3,7 +3,7 @@ import type { Dot, Picture, Stroke } from "../../chart/graph-draw.ts";
 import type { Shape } from "../../chart/graph-layout.ts";
 import { pairsOf } from "../../data/bound.ts";
 import { groupsOf, type Group } from "../../data/group.ts";
-import { nodeName, type Graph, type Way } from "../../data/topology.ts";
+import { isEnd, nodeName, type Graph, type Way } from "../../data/topology.ts";
 import type { Path } from "../../gen/topology_pb.ts";
 import { colourOf, figureOf, type Losses } from "./grade.ts";
 
@@ -23,7 +23,7 @@ export function grouped(graph: Graph, open: ReadonlySet<string>): Grouped {
   const hosts = graph.nodes.filter((n) => n.kind === "agent").length;
   const groups = hosts > hostsMost ? groupsOf(graph.paths, open) : new Map<string, Group>();
   const to = (id: string): string => groups.get(id)?.id ?? id;
-  const ids = new Map(graph.nodes.map((n) => [to(n.id), n.kind === "agent"]));
+  const ids = new Map(graph.nodes.map((n) => [to(n.id), isEnd(n)]));
   const ways = new Map<string, Shape["ways"][number]>();
   for (const path of graph.paths) {
     const nodes = path.nodes.map(to);
@@ -36,6 +36,8 @@ export function grouped(graph: Graph, open: ReadonlySet<string>): Grouped {
 export interface Look {
   by: "delay" | "loss";
   losses: Losses;
+  /** Paths are those between sites. */
+  sites: boolean;
   /** The highlighted path. */
   path?: Path;
   /** Ids of the selected hosts. */
@@ -65,6 +67,7 @@ function dotsOf(graph: Graph, groups: Map<string, Group>, ends: string[]): Dot[]
   for (const node of graph.nodes) {
     const group = groups.get(node.id);
     if (group) dots.set(group.id, { id: group.id, kind: "group", label: groupName(group, ends), title: `${group.hosts.length} hosts behind ${group.router.slice("router:".length)}; click to expand`, weight: 2e5 });
+    else if (node.kind === "site") dots.set(node.id, { id: node.id, kind: "group", label: `${node.site} (${node.agents})`, title: `site ${node.site}: ${node.agents === 1 ? "one host" : `${node.agents} hosts`}; click to show ${node.agents === 1 ? "it" : "them"}`, weight: 2e5 });
     else if (node.kind === "agent") dots.set(node.id, { id: node.id, kind: "agent", label: nodeName(node), title: nodeName(node), weight: 1e5 + (loads.get(node.id) ?? 0) });
     else dots.set(node.id, { id: node.id, kind: node.kind === "router" ? "router" : "unknown", label: nodeName(node), title: node.kind !== "router" ? "did not answer" : node.ioam && node.addresses.length === 0 ? `router ${node.ioam}, known by its IOAM identifier` : nodeName(node), weight: loads.get(node.id) ?? 0 });
   }
@@ -102,17 +105,18 @@ function strokesOf(graph: Graph, to: (id: string) => string, look: Look): Stroke
   return [...bundles].map(([id, bundle]) => strokeOf(id, bundle, look));
 }
 
-function strokeOf(id: string, { from, to, there, back }: Bundle, { by, losses }: Look): Stroke {
+function strokeOf(id: string, { from, to, there, back }: Bundle, { by, losses, sites }: Look): Stroke {
   const worst = (ways: Way[]) => ways.map((w) => figureOf(w, by, losses)).reduce((a, b) => ((b.value ?? -1) > (a.value ?? -1) ? b : a));
   const [out, home] = [worst(there), back.length > 0 ? worst(back) : undefined];
   const most = there.length + back.length > 2 ? "up to " : "";
   const value = Math.max(out.value ?? -1, home?.value ?? -1);
   const known = value >= 0 ? value : undefined;
   const pairs = new Set([...there, ...back].flatMap((w) => [...pairsOf(w)])).size;
+  const users = sites ? (pairs === 1 ? "one path shown" : `${pairs} paths shown`) : pairs === 1 ? "one pair" : `${pairs} pairs`;
   return {
     id, from, to, both: back.length > 0, colour: colourOf(known, by), dashed: known === undefined,
     width: 1.8 + Math.min(4, 1.3 * Math.log10(Math.max(1, pairs))),
     label: most + (home ? `there ${out.text}\nback ${home.text}` : out.text),
-    title: `${home ? `there: ${out.long}\nback: ${home.long}` : out.long}\n${pairs === 1 ? "used by one pair" : `used by ${pairs} pairs`}`,
+    title: `${home ? `there: ${out.long}\nback: ${home.long}` : out.long}\nused by ${users}`,
   };
 }

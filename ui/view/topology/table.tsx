@@ -3,13 +3,14 @@ import { useState } from "preact/hooks";
 import { methodOf } from "../../data/one-way.ts";
 import { ago, moment } from "../../data/quantity.ts";
 import { millis } from "../../data/time.ts";
+import { sitesOf } from "../../data/topology.ts";
 import type { Path } from "../../gen/topology_pb.ts";
 import { choosePath } from "./choice.ts";
 
 const firstRows = 50;
 
 /** PathTable lists paths; a selected one is highlighted in the graph. */
-export function PathTable({ paths, shown }: { paths: Path[]; shown?: Path }) {
+export function PathTable({ paths, shown, sites }: { paths: Path[]; shown?: Path; sites: boolean }) {
   const [search, setSearch] = useState("");
   const [rows, setRows] = useState(firstRows);
   const words = search.toLowerCase().split(/\s+/).filter(Boolean);
@@ -20,7 +21,7 @@ export function PathTable({ paths, shown }: { paths: Path[]; shown?: Path }) {
   return (
     <section class="panel" aria-labelledby="paths-title">
       <header>
-        <h2 id="paths-title">Paths</h2>
+        <h2 id="paths-title">Paths{sites && " between sites"}</h2>
         <input type="search" aria-label="Search paths" placeholder="host or address" value={search} onInput={(e) => { setSearch(e.currentTarget.value); setRows(firstRows); }} />
         <span class="small soft" role="status">{found.length === paths.length ? `${paths.length} paths` : `${found.length} of ${paths.length} paths`}</span>
       </header>
@@ -33,7 +34,7 @@ export function PathTable({ paths, shown }: { paths: Path[]; shown?: Path }) {
               const on = p.source === shown?.source && p.destination === shown.destination && p.address === shown.address && p.protocol === shown.protocol;
               return (
                 <tr key={`${p.source} ${p.destination} ${p.address} ${p.protocol}`} class={on ? "chosen" : ""}>
-                  <td><button type="button" class="quiet path-button" aria-pressed={on} onClick={() => choosePath(p)}>{p.source} to {p.destination || p.address}</button></td>
+                  <td><button type="button" class="quiet path-button" aria-pressed={on} onClick={() => choosePath(p)}>{p.source} to {p.destination || p.address}</button><Sites path={p} /></td>
                   <td><code>{p.address}</code> <span class="small faint">{methodOf(p)}</span></td>
                   <td class="number">{p.hops.length}</td>
                   <td>{p.reached ? "reached" : <span class="bad-text">not reached</span>}</td>
@@ -49,6 +50,13 @@ export function PathTable({ paths, shown }: { paths: Path[]; shown?: Path }) {
       {found.length > rows && <button type="button" class="quiet" onClick={() => setRows(rows + 200)}>Show more ({found.length - rows})</button>}
     </section>
   );
+}
+
+/** Sites names the sites at the ends of a path, where the graph shows these instead of its hosts. */
+function Sites({ path }: { path: Path }) {
+  const [from, to] = sitesOf(path);
+  if (!from && !to) return null;
+  return <span class="small soft"> {from || path.source} → {to || path.destination || path.address}</span>;
 }
 
 const time = (t: Path["time"], write: (ms: number) => string): string => {
