@@ -35,8 +35,8 @@ export function freePort(): Promise<number> {
 export interface Running {
   /** Its output so far. */
   output(): string;
-  /** Waits until its output matches. */
-  says(pattern: RegExp): Promise<RegExpMatchArray>;
+  /** Waits until its output matches, at most that many ms. */
+  says(pattern: RegExp, limit?: number): Promise<RegExpMatchArray>;
   /** Sends SIGINT and waits until it has exited. */
   end(): Promise<void>;
 }
@@ -54,11 +54,11 @@ export function start(path: string, ...words: string[]): Running {
   process.on("exit", last);
   return {
     output: () => text,
-    async says(pattern) {
+    async says(pattern, limit = 60_000) {
       return until(`${path} to say ${pattern}`, () => {
         if (over) throw new Error(`${path} has ended: ${text}`);
         return text.match(pattern) ?? undefined;
-      }, 60_000);
+      }, limit);
     },
     async end() {
       if (!over) child.kill("SIGINT");
