@@ -69,12 +69,9 @@ func TestCompressedBatches(t *testing.T) {
 	}
 }
 
-// TestServerWithoutCompression: in a cluster, the server that replies may be another than the one before, and of an
-// earlier version: the batch is sent again as it is, at once.
-func TestServerWithoutCompression(t *testing.T) {
-	p := newPKI(t)
-	e := startEmbedded(t, p)
-	s := connectServer(t, ServerOptions{InProcess: e})
+// oldServer answers batches as a server before compression did. It returns the layouts of their headers.
+func oldServer(t *testing.T, s *Server) <-chan string {
+	t.Helper()
 	layouts := make(chan string, 10)
 	_, err := s.conn.Subscribe(dataSubject("*", "*"), func(m *nats.Msg) {
 		text, _ := only(m.Header, batchHeader)
@@ -91,17 +88,40 @@ func TestServerWithoutCompression(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := connectAgent(t, p, e, "alpha")
-	a.compresses.Store(true) // the reply of another server said so
-	for n := range uint64(2) {
-		if err := a.Send(within(t), compressible(n)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for i, want := range []string{"2", "1", "1"} {
-		if got := await(t, "batch", layouts); got != want {
-			t.Errorf("message %d has layout %s, want %s", i, got, want)
-		}
+	return layouts
+}
+
+// TestServerWithoutCompression: an agent sends batches as they are to a server that does not say that it reads compressed
+// ones. In a cluster, the server that replies may be another than the one before, and of an earlier version: the batch
+// is sent again as it is, at once.
+func TestServerWithoutCompression(t *testing.T) {
+	for name, row := range map[string]struct {
+		before bool // another server said that it reads compressed batches
+		want   []string
+	}{
+		"the only server":      {false, []string{"1", "1", "1"}},
+		"after another server": {true, []string{"2", "1", "1", "1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPKI(t)
+			e := startEmbedded(t, p)
+			layouts := oldServer(t, connectServer(t, ServerOptions{InProcess: e}))
+			a := connectAgent(t, p, e, "alpha")
+			a.compresses.Store(row.before)
+			for n := range uint64(3) {
+				if err := a.Send(within(t), compressible(n)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for i, want := range row.want {
+				if got := await(t, "batch", layouts); got != want {
+					t.Errorf("message %d has layout %s, want %s", i, got, want)
+				}
+			}
+			if a.compresses.Load() {
+				t.Error("the agent compresses further batches")
+			}
+		})
 	}
 }
 
