@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,7 +37,11 @@ func CompareSums(t *testing.T, one, other archive.Archive, between func()) {
 	for _, b := range both {
 		b.storeSpread("c")
 	}
-	compare(t, both, sumQuestions(spread))
+	questions := sumQuestions(spread)
+	maps.DeleteFunc(questions, func(name string, _ func(*bed) (string, error)) bool { // the same SQL otherwise
+		return strings.Contains(name, "bytes") || strings.Contains(name, "last") && strings.HasPrefix(name, "flows") || strings.Contains(name, "p50") || strings.HasPrefix(name, "1 windows")
+	})
+	compare(t, both, questions)
 }
 
 // compare asks both archives.

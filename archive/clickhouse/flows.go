@@ -17,11 +17,12 @@ import (
 // are put together.
 var flowKeys = map[string][]expression{
 	"flow":      {summed("src"), summed("dst"), summed("proto"), summed("sport"), summed("dport")},
-	"host-port": {summed("src"), summed("dst"), summed("proto"), constant("toInt64(0)"), summed("dport")},
-	"pair":      {summed("source"), summed("agent"), constant("''"), constant("toInt64(0)"), constant("toInt64(0)")},
-	"host":      {summed("src"), summed("dst"), constant("''"), constant("toInt64(0)"), constant("toInt64(0)")},
+	"host-port": {summed("src"), summed("dst"), summed("proto"), constant("materialize(toInt64(0))"), summed("dport")},
+	"pair":      {summed("source"), summed("agent"), constant("materialize('')"), constant("materialize(toInt64(0))"), constant("materialize(toInt64(0))")},
+	"host":      {summed("src"), summed("dst"), constant("materialize('')"), constant("materialize(toInt64(0))"), constant("materialize(toInt64(0))")},
 }
 
+// constant is not folded: parts of a union from other nodes would not match.
 func constant(sql string) expression { return func(representation) string { return sql } }
 
 func text(column string) string { return "toString(ifNull(" + column + ", ''))" }
@@ -110,16 +111,16 @@ func (a *Archive) readFlows(ctx context.Context, f *answer.Flows, source source)
 		return nil
 	}
 	if f.Found > int64(f.Limit) || f.Question.Search != "" {
-		chosen := listOf(places)
+		in, chosen := "IN", listOf(places)
 		if len(places) > chosenMost {
-			chosen = fmt.Sprintf("SELECT %s FROM (SELECT %s, %s %s %s)", flowNames, strings.Join(named, ", "), ranking, group, order)
+			in, chosen = "GLOBAL IN", fmt.Sprintf("SELECT %s FROM (SELECT %s, %s %s %s)", flowNames, strings.Join(named, ", "), ranking, group, order)
 		}
 		source = source.and(func(r representation) string {
 			list := make([]string, len(keys))
 			for i, key := range keys {
 				list[i] = key(r)
 			}
-			return "(" + strings.Join(list, ", ") + ") GLOBAL IN (" + chosen + ")"
+			return "(" + strings.Join(list, ", ") + ") " + in + " (" + chosen + ")"
 		})
 	}
 	return a.readHistograms(ctx, source, keys, f.Every(), func(r answer.Row) *flows.Sum {

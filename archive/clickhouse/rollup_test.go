@@ -19,7 +19,10 @@ import (
 
 // TestRollUps: sums from roll-ups, of rows that are in none yet, and of parts of windows are
 // those of all rows.
-func TestRollUps(t *testing.T) {
+func TestRollUps(t *testing.T) { compareSums(t, clickhousetest.Start(t)) }
+
+func compareSums(t *testing.T, servers *clickhousetest.Cluster) {
+	t.Helper()
 	other, err := duckdb.Open(filepath.Join(t.TempDir(), "archive.duckdb"), duckdb.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -29,7 +32,7 @@ func TestRollUps(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	_, location, _ := strings.Cut(clickhousetest.Start(t).URL("rolled"), ":")
+	_, location, _ := strings.Cut(servers.URL("rolled"), ":")
 	a, err := Open(location, Options{RollUp: 300 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
