@@ -20,6 +20,8 @@ type block struct {
 	batches             []*archive.Batch
 	lane, commit, owner uint64
 	at                  time.Time // of arrival
+	// copied: the records have the agent, in their first column, and the time of arrival.
+	copied bool
 }
 
 // token names the commit to the servers, which drop another insert of the same name.
@@ -63,11 +65,11 @@ func (f *filler) batch(columns []column.Interface, b *block, one *archive.Batch)
 		columns = columns[1:]
 		return c
 	}
-	if err := repeat(next(), f.text(one.Agent), rows); err != nil {
+	if err := f.agents(next(), b, one, rows); err != nil {
 		return err
 	}
 	for _, field := range b.schema.Fields {
-		if field == archive.ArrivalField {
+		if field == archive.ArrivalField && !b.copied {
 			if err := repeat(next(), b.at.UnixNano(), rows); err != nil {
 				return err
 			}
@@ -104,6 +106,14 @@ func (f *filler) batch(columns []column.Interface, b *block, one *archive.Batch)
 		return err
 	}
 	return repeat(next(), b.at, rows)
+}
+
+// agents appends the agents of the rows of a batch.
+func (f *filler) agents(to column.Interface, b *block, one *archive.Batch, rows int) error {
+	if b.copied {
+		return f.fill(to, one.Record.Column(0), rows)
+	}
+	return repeat(to, f.text(one.Agent), rows)
 }
 
 // quorum is the number of replicas that must have a commit.

@@ -57,30 +57,42 @@ func (a *Archive) OpenLane(ctx context.Context, number int, owner uint64) (archi
 }
 
 func (a *Archive) openLane(ctx context.Context, number, owner uint64) (*lane, error) {
-	l := &lane{
-		a: a, number: number, owner: owner, replicas: a.shards[number%uint64(len(a.shards))],
-		book: ledger.NewBook(a.options.Quota), streams: map[string]*progress{},
-	}
-	if err := a.reload(ctx); err != nil {
+	l := a.newLane(number, owner)
+	if err := l.take(ctx); err != nil {
 		return nil, err
-	}
-	last, err := a.lastOwner(ctx, number)
-	if err != nil {
-		return nil, err
-	}
-	if last > owner {
-		return nil, fmt.Errorf("owner %d after %d: %w", owner, last, archive.ErrFenced)
-	}
-	// First the register, so that an earlier owner that opens the lane again is refused.
-	err = a.write(ctx, lanesTable, []string{"lane", "owner"}, func(b lib.Batch) error { return b.Append(number, owner) })
-	if err != nil {
-		return nil, fmt.Errorf("register owner: %w", err)
-	}
-	if err := l.fence(ctx); err != nil {
-		return nil, fmt.Errorf("end the inserts of earlier owners: %w", err)
 	}
 	l.startRolling()
 	return l, nil
+}
+
+func (a *Archive) newLane(number, owner uint64) *lane {
+	return &lane{
+		a: a, number: number, owner: owner, replicas: a.shards[number%uint64(len(a.shards))],
+		book: ledger.NewBook(a.options.Quota), streams: map[string]*progress{},
+	}
+}
+
+// take makes the owner the only writer of the lane.
+func (l *lane) take(ctx context.Context) error {
+	if err := l.a.reload(ctx); err != nil {
+		return err
+	}
+	last, err := l.a.lastOwner(ctx, l.number)
+	if err != nil {
+		return err
+	}
+	if last > l.owner {
+		return fmt.Errorf("owner %d after %d: %w", l.owner, last, archive.ErrFenced)
+	}
+	// First the register, so that an earlier owner that opens the lane again is refused.
+	err = l.a.write(ctx, lanesTable, []string{"lane", "owner"}, func(b lib.Batch) error { return b.Append(l.number, l.owner) })
+	if err != nil {
+		return fmt.Errorf("register owner: %w", err)
+	}
+	if err := l.fence(ctx); err != nil {
+		return fmt.Errorf("end the inserts of earlier owners: %w", err)
+	}
+	return nil
 }
 
 // lastOwner is the highest registered owner of a lane.

@@ -40,7 +40,9 @@ func (a *Archive) plan(ctx context.Context) (*plan, error) {
 		return nil, err
 	}
 	lanes := map[uint64]bool{}
-	err = a.query(ctx, "SELECT DISTINCT lane FROM "+a.own(lanesTable), func(scan func(...any) error) error {
+	// Rows that are copied from another archive are found once they are rolled up: they did not
+	// arrive just now.
+	err = a.query(ctx, fmt.Sprintf("SELECT DISTINCT lane FROM %s WHERE lane < %d", a.own(lanesTable), copyLanes), func(scan func(...any) error) error {
 		var lane uint64
 		err := scan(&lane)
 		lanes[lane] = true

@@ -318,7 +318,7 @@ func (a *Archive) Delivered(ctx context.Context, agent string) (map[string]archi
 	}
 	for _, stream := range a.names() {
 		// Without a checkpoint of some lane, all its rows count.
-		err := a.query(ctx, laterBatches(a.table(stream), "agent = "+literal(agent)+" AND NOT "+covered(last[stream]), 0, time.Time{}), func(scan func(...any) error) error {
+		err := a.query(ctx, laterBatches(a.table(stream), fmt.Sprintf("agent = %s AND %s < %d AND NOT %s", literal(agent), laneColumn, copyLanes, covered(last[stream])), 0, time.Time{}), func(scan func(...any) error) error {
 			var one later
 			if err := scan(one.fields()...); err != nil {
 				return err

@@ -397,22 +397,25 @@ func (a *Archive) learn(schemas map[string]*measure.Schema) (fresh bool) {
 
 // extend makes the tables of a commit have its columns.
 func (a *Archive) extend(ctx context.Context, c *ledger.Commit) error {
-	if len(c.Schemas) == 0 {
+	if len(c.Schemas) == 0 && len(c.Shapes) == 0 {
 		return nil
 	}
 	revision := uint64(time.Now().UnixNano())
-	err := a.write(ctx, schemasTable, []string{"stream", "revision", "schema"}, func(b lib.Batch) error {
-		for name, s := range c.Schemas {
-			text, err := json.Marshal(s)
-			if err != nil {
-				return fmt.Errorf("encode schema of %q: %w", name, err)
+	var err error
+	if len(c.Schemas) > 0 {
+		err = a.write(ctx, schemasTable, []string{"stream", "revision", "schema"}, func(b lib.Batch) error {
+			for name, s := range c.Schemas {
+				text, err := json.Marshal(s)
+				if err != nil {
+					return fmt.Errorf("encode schema of %q: %w", name, err)
+				}
+				if err := b.Append(name, revision, string(text)); err != nil {
+					return err
+				}
 			}
-			if err := b.Append(name, revision, string(text)); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+			return nil
+		})
+	}
 	if err == nil && len(c.Shapes) > 0 {
 		err = a.write(ctx, shapesTable, []string{"agent", "stream", "columns", "revision"}, func(b lib.Batch) error {
 			for agent, streams := range c.Shapes {

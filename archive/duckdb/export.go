@@ -71,7 +71,11 @@ func (a *Archive) rowsOf(ctx context.Context, s *measure.Schema, columns []strin
 		fields[i] = arrow.Field{Name: column, Type: measure.ArrowType(t), Nullable: true}
 	}
 	sql := fmt.Sprintf("SELECT %s FROM %s WHERE %s", strings.Join(names, ", "), tableOf(s.Name), rest)
-	out := arrow.NewSchema(fields, nil)
+	return a.typed(ctx, sql, arguments, arrow.NewSchema(fields, nil), rows)
+}
+
+// typed passes the rows of a statement with the types of our schema.
+func (a *Archive) typed(ctx context.Context, sql string, arguments []any, out *arrow.Schema, rows func(arrow.RecordBatch) error) error {
 	return a.reader(ctx, 0, func(ctx context.Context, c *connection) error {
 		return c.query(ctx, sql, arguments, func(r arrow.RecordBatch) error {
 			typed := retyped(r, out)

@@ -84,3 +84,49 @@ func (d *Delivery) Replay(sequence, oldest uint64, rows int64) {
 	d.Rows += rows
 	d.settle(min(oldest, sequence))
 }
+
+// Merge adds what another state of the same sender has stored: an earlier or a later one, or
+// one of batches that were stored elsewhere.
+func (d *Delivery) Merge(other *Delivery) {
+	switch {
+	case d.covers(other):
+		return
+	case other.covers(d):
+		*d = *other.Clone()
+		return
+	}
+	for extra := range other.Extras {
+		if extra >= d.Next {
+			if d.Extras == nil {
+				d.Extras = map[uint64]bool{}
+			}
+			d.Extras[extra] = true
+		}
+	}
+	d.Batches, d.Rows = d.Batches+other.Batches, d.Rows+other.Rows
+	if other.Next > d.Next {
+		for extra := range d.Extras {
+			if extra < other.Next {
+				delete(d.Extras, extra)
+			}
+		}
+		d.Next = other.Next
+	}
+	d.advance()
+	if other.Seen.After(d.Seen) {
+		d.Seen = other.Seen
+	}
+}
+
+// covers reports whether all that another state has is in this one.
+func (d *Delivery) covers(other *Delivery) bool {
+	if other.Next > d.Next {
+		return false
+	}
+	for extra := range other.Extras {
+		if !d.Has(extra) {
+			return false
+		}
+	}
+	return true
+}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"pillion.dev/archive/transfer"
 	"pillion.dev/cli/command"
 	"pillion.dev/internal/store"
 	"pillion.dev/server"
@@ -22,6 +23,7 @@ type cli struct {
 	Restore  restoreCmd                   `cmd:"" help:"Restore a backup to an empty data directory."`
 	NATS     natsCmd                      `cmd:"" name:"nats" help:"Write the configuration of a node of an external NATS cluster."`
 	State    stateCmd                     `cmd:"" help:"Move agents, sessions and tokens between a data directory and the NATS cluster of a fleet."`
+	Archive  archiveCmd                   `cmd:"" help:"Copy the archive of a single server into that of a fleet."`
 	Check    command.Check[server.Config] `cmd:"" help:"Check a configuration file."`
 	Licenses command.Licenses             `cmd:"" help:"Print the licences of this program and of the software it contains."`
 	Version  command.Version              `cmd:"" help:"Print the version of this program."`
@@ -32,6 +34,9 @@ var hints = []command.Hint{
 	command.Correctable(command.Is(server.ErrConfig), "correct the file; docs/server.md lists the keys"),
 	command.Correctable(command.Is(backup.ErrNotEmpty), "nothing was changed"),
 	command.Correctable(command.Is(server.ErrState), "nothing was changed; docs/fleet.md, Migration"),
+	command.Correctable(command.Is(transfer.ErrOpened), "stop all servers of the fleet, and repeat the command with --servers-stopped"),
+	command.Failure(command.Is(transfer.ErrContinued), "docs/fleet.md, Migration"),
+	command.Failure(command.Is(errDiffers), "repeat the command; docs/fleet.md, Migration"),
 	command.Failure(command.Is(store.ErrNewer), "docs/server.md, Upgrades"),
 	command.Failure(addressInUse, "another program uses this address; --http, --nats-listen and --oml select others"),
 }

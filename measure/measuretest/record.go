@@ -80,9 +80,15 @@ func put(t testing.TB, to array.Builder, value any) {
 			to.Append(int64(v))
 		case *array.Uint64Builder:
 			to.Append(uint64(v))
+		case *array.Int32Builder:
+			to.Append(int32(v))
 		case *array.Uint32Builder:
 			to.Append(uint32(v))
+		default:
+			t.Fatalf("an int cannot be a value of %v", to.Type())
 		}
+	case []byte:
+		to.(*array.BinaryBuilder).Append(v)
 	case []int64:
 		list := to.(*array.ListBuilder)
 		list.Append(true)

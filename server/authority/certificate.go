@@ -130,6 +130,21 @@ func (a *Authority) Fingerprint() string {
 	return hex.EncodeToString(sum[:])
 }
 
+// ReadFingerprint returns the Fingerprint of the authority in a folder, which it leaves unchanged.
+func ReadFingerprint(folder string) (string, error) {
+	path := filepath.Join(folder, publicFile)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return "", fmt.Errorf("read %s: no certificate in PEM", path)
+	}
+	sum := sha256.Sum256(block.Bytes)
+	return hex.EncodeToString(sum[:]), nil
+}
+
 // Secret is derived from the authority's key, for that purpose: servers that have the key encrypt
 // with it what they share.
 func (a *Authority) Secret(purpose string) ([]byte, error) {

@@ -25,7 +25,7 @@ func Take(ctx context.Context, data, archive, destination string, progress Progr
 	if _, err := os.Stat(data); err != nil {
 		return Manifest{}, wrap("back up", data, err)
 	}
-	release, err := lock(data)
+	release, err := Lock(data)
 	if err == nil {
 		defer release()
 		m, err := take(data, archive, destination, progress)
@@ -43,8 +43,8 @@ func Take(ctx context.Context, data, archive, destination string, progress Progr
 	return m, wrap("back up to", destination, err)
 }
 
-// lock locks a data directory as a server does.
-func lock(data string) (release func(), err error) {
+// Lock locks a data directory as a server does, or returns ErrRunning.
+func Lock(data string) (release func(), err error) {
 	file, err := os.OpenFile(filepath.Join(data, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,140 @@
+package duckdb
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"pillion.dev/archive"
+	"pillion.dev/archive/answer"
+	"pillion.dev/archive/ledger"
+	"pillion.dev/archive/transfer"
+	"pillion.dev/measure"
+)
+
+const (
+	// rangeRows are sorted at once: minutes of arrival are put together up to this many rows.
+	rangeRows = 500_000
+	dayNs     = int64(24 * time.Hour)
+)
+
+var _ transfer.Source = (*Archive)(nil)
+
+// Deliveries implements transfer.Source.
+func (a *Archive) Deliveries() map[ledger.Sender]*ledger.Delivery { return a.book.All() }
+
+// Shapes implements transfer.Source.
+func (a *Archive) Shapes() map[string]map[string]int {
+	a.cache.Lock()
+	defer a.cache.Unlock()
+	all := map[string]map[string]int{}
+	for agent, streams := range a.catalog.Shapes {
+		all[agent] = maps.Clone(streams)
+	}
+	return all
+}
+
+// Agents implements transfer.Source.
+func (a *Archive) Agents(ctx context.Context, stream string) (agents []string, err error) {
+	if _, err := a.known(stream); err != nil {
+		return nil, err
+	}
+	err = a.reader(ctx, 0, func(ctx context.Context, c *connection) error {
+		return c.query(ctx, fmt.Sprintf("SELECT DISTINCT %s FROM %s ORDER BY 1", quoted(archive.AgentColumn), tableOf(stream)), nil,
+			answer.Each(func(r answer.Row) { agents = append(agents, strings.Clone(r.Text(0))) }))
+	})
+	return agents, err
+}
+
+// arrival is the SQL of the time of arrival: rows stored by earlier versions have only their
+// own time. Without such rows it is the column alone, by which the rest of a table is skipped.
+func (a *Archive) arrival(ctx context.Context, s *measure.Schema) (sql string, err error) {
+	if !slices.Contains(s.Fields, archive.ArrivalField) {
+		return quoted(measure.TimeField.Name), nil
+	}
+	without := int64(0)
+	err = a.reader(ctx, 0, func(ctx context.Context, c *connection) error {
+		without, err = c.number(ctx, fmt.Sprintf("SELECT count(*) FROM %s WHERE %s IS NULL", tableOf(s.Name), quoted(archive.ArrivalColumn)))
+		return err
+	})
+	if without > 0 {
+		return fmt.Sprintf("coalesce(%s, %s)", quoted(archive.ArrivalColumn), quoted(measure.TimeField.Name)), err
+	}
+	return quoted(archive.ArrivalColumn), err
+}
+
+// ofAgents is a condition on the agent, if some are given.
+func ofAgents(agents []string, arguments ...any) (string, []any) {
+	if agents == nil {
+		return "true", arguments
+	}
+	return quoted(archive.AgentColumn) + " IN (SELECT unnest(CAST(? AS VARCHAR[])))", append(arguments, agents)
+}
+
+// Ranges implements transfer.Source.
+func (a *Archive) Ranges(ctx context.Context, stream string, agents []string, from int64) (ranges []transfer.Range, err error) {
+	s, err := a.known(stream)
+	if err != nil {
+		return nil, err
+	}
+	arrival, err := a.arrival(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	some, arguments := ofAgents(agents, from)
+	minute := int64(time.Minute)
+	sql := fmt.Sprintf("SELECT epoch_ns(%[1]s) - ((epoch_ns(%[1]s) %% %[2]d) + %[2]d) %% %[2]d AS minute, count(*) FROM %[3]s WHERE epoch_ns(%[1]s) >= ? AND %[4]s GROUP BY ALL ORDER BY minute",
+		arrival, minute, tableOf(stream), some)
+	err = a.reader(ctx, 0, func(ctx context.Context, c *connection) error {
+		return c.query(ctx, sql, arguments, answer.Each(func(r answer.Row) {
+			one := transfer.Range{From: r.Int(0), To: r.Int(0) + minute, Rows: r.Int(1)}
+			if n := len(ranges); n > 0 && ranges[n-1].Rows+one.Rows <= rangeRows && dayOf(ranges[n-1].From) == dayOf(one.From) {
+				ranges[n-1].To, ranges[n-1].Rows = one.To, ranges[n-1].Rows+one.Rows
+				return
+			}
+			ranges = append(ranges, one)
+		}))
+	})
+	if len(ranges) > 0 {
+		ranges[0].From = max(ranges[0].From, from)
+	}
+	return ranges, err
+}
+
+// dayOf is the number of the day of a time.
+func dayOf(ns int64) int64 {
+	if ns < 0 {
+		return (ns+1)/dayNs - 1
+	}
+	return ns / dayNs
+}
+
+// ByArrival implements transfer.Source. Rows of one commit are in the order in which they lie.
+func (a *Archive) ByArrival(ctx context.Context, stream string, agents []string, of transfer.Range, rows func(arrow.RecordBatch) error) error {
+	s, err := a.known(stream)
+	if err != nil {
+		return err
+	}
+	arrival, err := a.arrival(ctx, s)
+	if err != nil {
+		return err
+	}
+	names, fields := []string{quoted(archive.AgentColumn)}, []arrow.Field{{Name: archive.AgentColumn, Type: measure.ArrowType(measure.String), Nullable: true}}
+	for _, f := range s.Fields {
+		if f.Name == archive.ArrivalColumn {
+			continue
+		}
+		names = append(names, quoted(f.Name))
+		fields = append(fields, arrow.Field{Name: f.Name, Type: measure.ArrowType(f.Type), Nullable: true})
+	}
+	names = append(names, arrival)
+	fields = append(fields, arrow.Field{Name: archive.ArrivalColumn, Type: measure.ArrowType(measure.Time)})
+	some, arguments := ofAgents(agents, time.Unix(0, of.From), time.Unix(0, of.To))
+	sql := fmt.Sprintf("SELECT %[1]s FROM %[2]s WHERE %[3]s >= ? AND %[3]s < ? AND %[4]s ORDER BY %[3]s, rowid", strings.Join(names, ", "), tableOf(stream), arrival, some)
+	return a.typed(ctx, sql, arguments, arrow.NewSchema(fields, nil), rows)
+}
