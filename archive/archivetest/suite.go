@@ -337,6 +337,15 @@ func retention(b *bed) {
 		b.store(b.batch("x", schema, 0, rows...))
 		b.SetRetention(schema.Name, test.retention)
 		b.reopen()
+		streams, err := b.Streams(b.Context())
+		if err != nil {
+			b.Fatal(err)
+		}
+		for _, s := range streams {
+			if s.Schema.Name == schema.Name && s.Retention != test.retention {
+				b.Errorf("%+v is listed as %+v", test.retention, s.Retention)
+			}
+		}
 		removed, err := b.Retain(b.Context(), time.Now().Add(test.later))
 		b.SetRetention(schema.Name, archive.Retention{})
 		if n := b.rows(schema.Name); err != nil || n != test.want || removed[schema.Name] != 5000-test.want {

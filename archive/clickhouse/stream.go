@@ -16,11 +16,11 @@ func (a *Archive) Streams(ctx context.Context) ([]archive.Stream, error) {
 		return nil, err
 	}
 	a.mutex.Lock()
-	schemas := maps.Clone(a.catalog.Schemas)
+	schemas, retention := maps.Clone(a.catalog.Schemas), maps.Clone(a.retention)
 	a.mutex.Unlock()
 	var list []archive.Stream
 	for _, name := range slices.Sorted(maps.Keys(schemas)) {
-		s := archive.Stream{Schema: schemas[name]}
+		s := archive.Stream{Schema: schemas[name], Retention: retention[name]}
 		err := a.query(ctx, "SELECT toInt64(count()), min(time), max(time) FROM "+a.table(name), func(scan func(...any) error) error {
 			var first, last int64
 			if err := scan(&s.Rows, &first, &last); err != nil {
