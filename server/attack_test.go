@@ -65,17 +65,17 @@ func (j *journal) String() string {
 // start runs a server until the test ends.
 func start(t *testing.T, folder string) *target {
 	t.Helper()
-	return startWith(t, folder, "")
+	return startWith(t, folder, server.Config{})
 }
 
-// startWith runs one with an external NATS cluster, unless that is empty.
-func startWith(t *testing.T, folder, cluster string) *target {
+// startWith runs one with that configuration: an external NATS cluster, or another archive.
+func startWith(t *testing.T, folder string, config server.Config) *target {
 	t.Helper()
 	s := &target{folder: folder, log: &journal{}}
 	ctx, cancel := context.WithCancel(context.Background())
 	ready, ended := make(chan server.Welcome, 1), make(chan error, 1)
 	log := slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	config := server.Config{Folder: folder, HTTP: "127.0.0.1:0", NATSListen: "127.0.0.1:0", NATS: cluster, OML: []string{"127.0.0.1:0"}, MemoryBytes: 256 << 20}
+	config.Folder, config.HTTP, config.NATSListen, config.OML, config.MemoryBytes = folder, "127.0.0.1:0", "127.0.0.1:0", []string{"127.0.0.1:0"}, 256<<20
 	go func() {
 		ended <- server.Run(ctx, config, fstest.MapFS{"index.html": {}}, log, func(w server.Welcome) { ready <- w })
 	}()

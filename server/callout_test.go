@@ -10,6 +10,7 @@ import (
 	"pillion.dev/bus"
 	"pillion.dev/bus/bustest"
 	"pillion.dev/measure"
+	"pillion.dev/server"
 	"pillion.dev/server/authority"
 )
 
@@ -26,7 +27,7 @@ func TestCallout(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := bustest.StartCallout(t, folder, secret)
-	s := startWith(t, folder, c.URL())
+	s := startWith(t, folder, server.Config{NATS: c.URL()})
 	admin := s.client(t, s.operator)
 	northTLS, southTLS := s.enrol(t, "north"), s.enrol(t, "south")
 	dial := func(name string, config *tls.Config) (*bus.Agent, chan error) {

@@ -13,6 +13,7 @@ import (
 	"pillion.dev/bus"
 	"pillion.dev/bus/bustest"
 	"pillion.dev/measure"
+	"pillion.dev/server"
 	"pillion.dev/server/authority"
 )
 
@@ -25,7 +26,7 @@ func TestRevocationWithACluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := bustest.Start(t, folder, "north", "south")
-	s := startWith(t, folder, strings.Join(c.URLs[:2], ","))
+	s := startWith(t, folder, server.Config{NATS: strings.Join(c.URLs[:2], ",")})
 	admin := s.client(t, s.operator)
 	northTLS, southTLS := s.enrol(t, "north"), s.enrol(t, "south")
 	dial := func(url, name string, config *tls.Config) *bus.Agent {
@@ -102,7 +103,7 @@ func TestAgentOfACluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := bustest.Start(t, folder, "north")
-	s := startWith(t, folder, strings.Join(c.URLs, ","))
+	s := startWith(t, folder, server.Config{NATS: strings.Join(c.URLs, ",")})
 	agent, err := bus.ConnectAgent(t.Context(), bus.AgentOptions{URL: strings.Join(c.URLs, ","), TLS: s.enrol(t, "north"), Name: "north"})
 	if err != nil {
 		t.Fatal(err)
