@@ -14,6 +14,10 @@ import (
 	"pillion.dev/measure"
 )
 
+// copiedAtOnce is how many copied rows are rolled up at once: fewer than those of rollRows,
+// because they may be of as many windows.
+const copiedAtOnce = rollRows / 4
+
 // Position implements transfer.Receiver: the checkpoint and the rows of later commits, after
 // the inserts of this and earlier processes have ended.
 func (r *receiver) Position(ctx context.Context, stream string, number int) (transfer.Position, error) {
@@ -88,7 +92,7 @@ func (r *receiver) Write(ctx context.Context, stream string, number int, rows []
 	if stream != measure.Flows.Name {
 		return nil
 	}
-	if p.unrolled += n; p.unrolled < rollRows {
+	if p.unrolled += n; p.unrolled < copiedAtOnce {
 		return nil
 	}
 	return p.roll(ctx, at.commit, b.at, minute)

@@ -348,3 +348,18 @@ func TestAcknowledged(t *testing.T) {
 		t.Errorf("while servers are stopped: %v", err)
 	}
 }
+
+// TestAlone: a single server with the new archive knows the batches of the old one.
+func TestAlone(t *testing.T) {
+	from, servers := newSource(t), clickhousetest.Start(t)
+	from.store(t, batch(t, "x", typesOf(measure.Int64), 0, 0, 10), batch(t, "x", typesOf(measure.Int64), 4, 10, 10))
+	to := openTarget(t, servers.URL("alone"))
+	outcomes, err := transfer.Copy(t.Context(), from, to, transfer.Options{Source: "one"})
+	complete(t, outcomes, err)
+	for sequence, want := range map[int]bool{0: false, 3: true, 4: false, 5: true} {
+		stored, rejected, err := to.Store(t.Context(), []archive.Batch{batch(t, "x", typesOf(measure.Int64), uint64(sequence), 20+sequence, 1)})
+		if err != nil || len(rejected) > 0 || stored[0] != want {
+			t.Errorf("batch %d: stored %v, %v, %v", sequence, stored, rejected, err)
+		}
+	}
+}
