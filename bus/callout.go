@@ -32,6 +32,9 @@ type CalloutOptions struct {
 	Secret []byte
 	// Authorize returns the agent of a connection, as in EmbeddedOptions.
 	Authorize func(tls.ConnectionState) (agent string, err error)
+	// Leaf returns the agents for which a leaf may speak, by the certificate that it presents;
+	// AnyAgent among them: for all.
+	Leaf func(tls.ConnectionState) (agents []string, err error)
 	// Refused, if set, is called when a connection of a known agent was refused.
 	Refused func(agent, remote string, reason error)
 	Log     *slog.Logger
@@ -155,6 +158,14 @@ func (c *Callout) user(request *jwt.AuthorizationRequestClaims) (string, error) 
 	if err != nil {
 		return "", err
 	}
+	expires := state.PeerCertificates[0].NotAfter
+	if leaf, is := LeafOf(state.PeerCertificates[0].Subject.CommonName); is {
+		agents, err := c.options.Leaf(state)
+		if err != nil {
+			return "", err
+		}
+		return leafUser(leaf, agents, request.UserNkey, expires).Encode(c.key)
+	}
 	agent, err := c.options.Authorize(state)
 	if err == nil && !ValidAgent(agent) {
 		err = fmt.Errorf("invalid agent name %.64q", agent)
@@ -165,18 +176,24 @@ func (c *Callout) user(request *jwt.AuthorizationRequestClaims) (string, error) 
 		}
 		return "", err
 	}
-	return c.sign(agent, request.UserNkey, state.PeerCertificates[0].NotAfter)
+	return agentUser(agent, request.UserNkey, expires).Encode(c.key)
 }
 
-// sign issues the user of an agent, with its permissions.
-func (c *Callout) sign(agent, nkey string, expires time.Time) (string, error) {
-	user := jwt.NewUserClaims(nkey)
-	user.Name, user.Audience, user.Expires = agent, account, expires.Unix()
+// agentUser is the user of an agent, with its permissions.
+func agentUser(agent, nkey string, expires time.Time) *jwt.UserClaims {
+	user := newUser(agent, nkey, expires)
+	user.AllowedConnectionTypes.Add(jwt.ConnectionTypeStandard)
 	user.Pub.Allow.Add(agentPublishes(agent)...)
 	user.Sub.Allow.Add(agentSubscribes(agent)...)
-	user.Resp = &jwt.ResponsePermission{MaxMsgs: 1, Expires: answerExpires}
 	user.Subs = subscriptions
-	return user.Encode(c.key)
+	return user
+}
+
+func newUser(name, nkey string, expires time.Time) *jwt.UserClaims {
+	user := jwt.NewUserClaims(nkey)
+	user.Name, user.Audience, user.Expires = name, account, expires.Unix()
+	user.Resp = &jwt.ResponsePermission{MaxMsgs: 1, Expires: answerExpires}
+	return user
 }
 
 // presented is the TLS state that Authorize needs: the certificates that the client has

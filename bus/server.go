@@ -55,6 +55,7 @@ type Server struct {
 	log     *slog.Logger
 	conn    *nats.Conn
 	backlog *fairQueue
+	answers answers
 	done    chan struct{}
 	workers sync.WaitGroup
 	stop    sync.Once
@@ -130,6 +131,10 @@ func ConnectServer(ctx context.Context, options ServerOptions) (*Server, error) 
 	s.backlog = newFairQueue(s.options.Backlog, s.options.Share)
 	var err error
 	if s.conn, err = s.connect(ctx, options.Changed); err != nil {
+		return nil, fmt.Errorf("connect to bus %q: %w", options.URL, err)
+	}
+	if err := s.answers.open(s.conn); err != nil {
+		s.conn.Close()
 		return nil, fmt.Errorf("connect to bus %q: %w", options.URL, err)
 	}
 	return s, nil
@@ -366,31 +371,6 @@ func (s *Server) answer(m *nats.Msg) func(error) {
 			}
 		})
 	}
-}
-
-// Ask sends the agent a request and returns its reply: ErrAway if it is not connected,
-// otherwise the error that its handler returned. Without a deadline it waits 30 s.
-func (s *Server) Ask(ctx context.Context, agent string, request []byte) ([]byte, error) {
-	if !ValidAgent(agent) {
-		return nil, fmt.Errorf("ask agent: invalid name %.100q", agent)
-	}
-	ctx, cancel := withDeadline(ctx)
-	defer cancel()
-	deadline, _ := ctx.Deadline()
-	m := &nats.Msg{Subject: controlSubject(agent), Data: request, Header: nats.Header{
-		timeoutHeader: {formatWait(time.Until(deadline))},
-	}}
-	answer, err := s.conn.RequestMsgWithContext(ctx, m)
-	if errors.Is(err, nats.ErrNoResponders) {
-		err = ErrAway
-	}
-	if err == nil {
-		err = outcome(answer.Header)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("ask agent %q: %w", agent, err)
-	}
-	return answer.Data, nil
 }
 
 // Pulse sends the agent a pulse, without acknowledgement.

@@ -34,7 +34,7 @@ func (s *server) serveCallout() error {
 	}
 	s.callout, err = bus.ServeCallout(context.Background(), bus.CalloutOptions{
 		URL: s.config.NATS, TLS: s.authority.CalloutTLS(), System: s.authority.SystemTLS(), Secret: secret,
-		Authorize: s.authority.Authorize, Refused: s.refused, Log: s.log,
+		Authorize: s.authority.Authorize, Leaf: s.authority.Leaf, Refused: s.refused, Log: s.log,
 	})
 	if errors.Is(err, bus.ErrNoCallout) {
 		s.log.Info("the NATS cluster lists the agents that may connect: a revoked agent stays connected, but its batches are refused")

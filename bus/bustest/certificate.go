@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"math/big"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"testing"
@@ -74,16 +75,20 @@ func readAuthority(t testing.TB, folder string) (*x509.Certificate, crypto.Signe
 	return pair.Leaf, pair.PrivateKey.(crypto.Signer)
 }
 
-// issueNode writes the certificate and key of the nodes and returns the file.
-func issueNode(t testing.TB, folder string) string {
+// issueNode writes the certificate and key of a node, with the agents for which a leaf may speak,
+// and returns the file.
+func issueNode(t testing.TB, folder, name string, agents ...string) string {
 	t.Helper()
 	own, key := readAuthority(t, folder)
 	path := filepath.Join(t.TempDir(), "node.pem")
-	text := issue(t, own, key, &x509.Certificate{
-		Subject: pkix.Name{CommonName: "nats"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	template := &x509.Certificate{
+		Subject: pkix.Name{CommonName: name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	})
-	if err := os.WriteFile(path, text, 0o600); err != nil {
+	}
+	for _, agent := range agents {
+		template.URIs = append(template.URIs, &url.URL{Scheme: "urn", Opaque: "pillion:agent:" + agent})
+	}
+	if err := os.WriteFile(path, issue(t, own, key, template), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return path

@@ -3,16 +3,11 @@
 package bustest
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -29,17 +24,12 @@ type Cluster struct {
 	URLs []string
 	// Authority is the folder with the keys that sign the certificates: that of a pillion-server.
 	Authority string
+	// Leaves are host:port where the nodes accept leaves, of a cluster of StartCallout.
+	Leaves []string
 
-	t     testing.TB
-	nodes [Nodes]*node
-}
-
-// node is one process, which may be restarted on the same files.
-type node struct {
-	config  string
-	monitor string // URL of its HTTP port
-	command *exec.Cmd
-	log     *journal
+	t      testing.TB
+	nodes  [Nodes]*node
+	secret []byte
 }
 
 const patience = 30 * time.Second
@@ -63,32 +53,25 @@ func StartLanes(t testing.TB, folder string, agents ...string) *Cluster {
 func StartCallout(t testing.TB, folder string, secret []byte) *Cluster {
 	t.Helper()
 	makeAuthority(t, folder)
-	certificate, err := os.ReadFile(issueNode(t, folder))
-	if err != nil {
-		t.Fatal(err)
-	}
-	own, err := os.ReadFile(filepath.Join(folder, "ca.crt"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return run(t, folder, func(n place) string {
-		err := errors.Join(
-			os.MkdirAll(n.store, 0o700),
-			os.WriteFile(filepath.Join(n.store, bus.NodeFile), certificate, 0o600),
-			os.WriteFile(filepath.Join(n.store, bus.AuthorityFile), own, 0o600))
-		hub := bus.Hub{Name: n.name, Listen: n.listen, ClusterListen: n.cluster, Routes: n.routes, Folder: n.store, Secret: secret}
-		text, failed := hub.Config()
-		if err := errors.Join(err, failed); err != nil {
+	c := run(t, folder, func(n place) string {
+		writeFiles(t, folder, n.store, issueNode(t, folder, bus.NodeName))
+		hub := bus.Hub{
+			Name: n.name, Listen: n.listen, ClusterListen: n.cluster, LeafListen: n.leaf, Routes: n.routes, Folder: n.store, Secret: secret,
+		}
+		text, err := hub.Config()
+		if err != nil {
 			t.Fatal(err)
 		}
 		return fmt.Sprintf("http: %q\n%s", n.monitor, text)
 	})
+	c.secret = secret
+	return c
 }
 
 func start(t testing.TB, folder, permissions string) *Cluster {
 	t.Helper()
 	makeAuthority(t, folder)
-	certificate := issueNode(t, folder)
+	certificate := issueNode(t, folder, bus.NodeName)
 	return run(t, folder, func(n place) string {
 		return fmt.Sprintf(`
 server_name: %s
@@ -104,30 +87,30 @@ cluster { name: test, listen: %q, routes: ["nats://%s"] }
 
 // place is where a node runs.
 type place struct {
-	name, listen, cluster, monitor, store string
-	routes                                []string
+	name, listen, cluster, leaf, monitor, store string
+	routes                                      []string
 }
 
 // run starts the nodes, with the text of their configurations.
 func run(t testing.TB, folder string, config func(place) string) *Cluster {
 	t.Helper()
 	var addresses []string
-	for range 3 * Nodes {
+	for range 4 * Nodes {
 		addresses = append(addresses, fmt.Sprintf("127.0.0.1:%d", free.Port(t)))
 	}
-	c := &Cluster{Authority: folder, t: t}
+	c := &Cluster{Authority: folder, t: t, Leaves: addresses[3*Nodes:]}
 	files := t.TempDir()
 	for i := range Nodes {
 		n := place{
 			name: fmt.Sprintf("n%d", i), listen: addresses[i], cluster: addresses[Nodes+i], monitor: addresses[2*Nodes+i],
-			routes: addresses[Nodes : 2*Nodes],
+			routes: addresses[Nodes : 2*Nodes], leaf: addresses[3*Nodes+i],
 		}
 		n.store = filepath.Join(files, n.name)
 		path := filepath.Join(files, n.name+".conf")
 		if err := os.WriteFile(path, []byte(config(n)), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		c.nodes[i] = &node{config: path, monitor: "http://" + n.monitor}
+		c.nodes[i] = &node{name: n.name, config: path, monitor: "http://" + n.monitor}
 		c.URLs = append(c.URLs, "tls://"+n.listen)
 	}
 	t.Cleanup(c.stop) // before the folders of the processes are removed
@@ -153,72 +136,36 @@ func (c *Cluster) Settle() {
 	}
 }
 
+// Log is what the nodes have said since they were started.
+func (c *Cluster) Log() string {
+	var all strings.Builder
+	for _, n := range c.nodes {
+		all.WriteString(n.log.String())
+	}
+	return all.String()
+}
+
 // URL is that of all nodes, for clients.
 func (c *Cluster) URL() string { return strings.Join(c.URLs, ",") }
 
 // Kill ends a node with SIGKILL.
 func (c *Cluster) Kill(i int) {
 	c.t.Helper()
-	n := c.nodes[i]
-	if n.command == nil {
-		c.t.Fatalf("node %d does not run", i)
-	}
-	if err := n.command.Process.Kill(); err != nil {
-		c.t.Fatal(err)
-	}
-	_ = n.command.Wait() // killed
-	n.command = nil
+	c.nodes[i].kill(c.t)
 }
 
 // Restart starts a node that was killed, on the same files, and waits until clients can connect.
 func (c *Cluster) Restart(i int) {
 	c.t.Helper()
-	n := c.nodes[i]
-	if n.command != nil {
-		c.t.Fatalf("node %d runs", i)
-	}
-	n.log = &journal{}
-	command := exec.Command(program(c.t), "-c", n.config)
-	command.Stderr = n.log
-	// Nodes end with the test, even if it is killed.
-	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := command.Start(); err != nil {
-		c.t.Fatal(err)
-	}
-	n.command = command
-	within(c.t, fmt.Sprintf("node %d is ready", i), func() bool { return strings.Contains(n.log.String(), "Server is ready") })
+	c.nodes[i].start(c.t)
 }
 
 // stop kills all nodes.
 func (c *Cluster) stop() {
-	for i, n := range c.nodes {
-		if n.command != nil {
-			c.Kill(i)
-		}
-		if c.t.Failed() && n.log != nil {
-			c.t.Logf("%s: %s", n.config, n.log)
-		}
+	for _, n := range c.nodes {
+		n.stop(c.t)
 	}
 }
-
-// program is the path of nats-server in the version of go.mod: the go command builds it once
-// and keeps it in its cache.
-func program(t testing.TB) string {
-	t.Helper()
-	path, err := built()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
-var built = sync.OnceValues(func() (string, error) {
-	path, err := exec.Command("go", "tool", "-n", "nats-server").Output()
-	if err != nil {
-		return "", fmt.Errorf("build nats-server: %w", err)
-	}
-	return strings.TrimSpace(string(path)), nil
-})
 
 func within(t testing.TB, what string, holds func() bool) {
 	t.Helper()
@@ -229,24 +176,4 @@ func within(t testing.TB, what string, holds func() bool) {
 			t.Fatalf("timed out waiting until %s", what)
 		}
 	}
-}
-
-// journal is a process's log.
-type journal struct {
-	mutex sync.Mutex
-	text  bytes.Buffer
-}
-
-// Write adds to the log.
-func (j *journal) Write(b []byte) (int, error) {
-	j.mutex.Lock()
-	defer j.mutex.Unlock()
-	return j.text.Write(b)
-}
-
-// String is the log so far.
-func (j *journal) String() string {
-	j.mutex.Lock()
-	defer j.mutex.Unlock()
-	return j.text.String()
 }

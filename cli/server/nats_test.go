@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestNATS: nats-server accepts the files of a node, with and without other nodes, and all nodes
-// trust one authority.
+// TestNATS: nats-server accepts the files of a node, with and without other nodes, and of a leaf,
+// and all trust one authority.
 func TestNATS(t *testing.T) {
 	text, err := exec.Command("go", "tool", "-n", "nats-server").Output()
 	if err != nil {
@@ -17,12 +17,15 @@ func TestNATS(t *testing.T) {
 	}
 	program, data := strings.TrimSpace(string(text)), t.TempDir()
 	authorities := map[string]bool{}
-	for name, routes := range map[string][]string{"alone": nil, "n1": {"192.0.2.2:6222", "[2001:db8::3]:6222"}} {
+	for name, command := range map[string]natsCmd{
+		"alone":  {Agent: []string{"north"}},
+		"listed": {Agent: []string{"north"}, Route: []string{"192.0.2.2:6222", "[2001:db8::3]:6222"}},
+		"asks":   {Route: []string{"192.0.2.2:6222", "[2001:db8::3]:6222"}},
+		"leaf":   {Leaf: true, Hub: []string{"hub1.example:7422", "hub2.example:7422"}, Agent: []string{"north"}},
+	} {
 		out := filepath.Join(t.TempDir(), name)
-		command := &natsCmd{
-			Name: name, Host: []string{"127.0.0.1", "n1.example"}, Route: routes, Agent: []string{"north"},
-			Listen: "127.0.0.1:4222", ClusterListen: "127.0.0.1:6222", Data: data, Out: out,
-		}
+		command.Name, command.Host, command.Data, command.Out = name, []string{"127.0.0.1", "n1.example"}, data, out
+		command.Listen, command.ClusterListen, command.LeafListen = "127.0.0.1:4222", "127.0.0.1:6222", "127.0.0.1:7422"
 		if err := command.Run(); err != nil {
 			t.Fatal(err)
 		}
@@ -40,5 +43,16 @@ func TestNATS(t *testing.T) {
 	}
 	if len(authorities) != 1 {
 		t.Errorf("%d authorities", len(authorities))
+	}
+	for want, command := range map[string]natsCmd{
+		"no hubs":         {Leaf: true},
+		"--hub is for":    {Hub: []string{"hub1.example:7422"}},
+		"want host:port":  {Leaf: true, Hub: []string{"hub1.example"}},
+		"invalid agent n": {Leaf: true, Hub: []string{"hub1.example:7422"}, Agent: []string{"*"}},
+	} {
+		command.Name, command.Host, command.Data, command.Out, command.Listen = "n", []string{"n.example"}, data, t.TempDir(), "127.0.0.1:4222"
+		if err := command.Run(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
 	}
 }
