@@ -5,13 +5,13 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"pillion.dev/internal/clickhouse"
@@ -25,6 +25,9 @@ type Fleet struct {
 	Servers []string `yaml:"servers"`
 	// Hubs are the hosts of the nodes of the NATS cluster.
 	Hubs []string `yaml:"hubs"`
+	// Leaves are the hosts of the NATS servers of sites, with the hosts of their agents, which use
+	// the hubs while the leaf is away.
+	Leaves map[string][]string `yaml:"leaves"`
 	// Shards are the hosts of ClickHouse servers: the replicas of each shard.
 	Shards [][]string `yaml:"shards"`
 	// Coordination is the host of ZooKeeper.
@@ -51,6 +54,7 @@ func FleetExample() (*Spec, error) {
 const (
 	hubPort          = 4222
 	routePort        = 6222
+	leafPort         = 7422
 	clickhousePort   = 9000
 	clickhouseHTTP   = 8123
 	interserverPort  = 9009
@@ -68,6 +72,9 @@ func (s *Spec) validateFleet() error {
 		return faultf(path, "fleet: servers, hubs, shards and coordination are required")
 	}
 	hosts := slices.Concat(f.Servers, f.Hubs, slices.Concat(f.Shards...), []string{f.Coordination})
+	for host, agents := range f.Leaves {
+		hosts = append(append(hosts, host), agents...)
+	}
 	for _, host := range hosts {
 		if _, ok := s.Hosts[host]; !ok {
 			return faultf(path, "fleet: %q is no host", host)
@@ -86,7 +93,7 @@ func (f *Fleet) on(host string) (names []string) {
 	for _, part := range []struct {
 		prefix string
 		hosts  []string
-	}{{"clickhouse-", slices.Concat(f.Shards...)}, {"hub-", f.Hubs}, {serverName(""), f.Servers}} {
+	}{{"clickhouse-", slices.Concat(f.Shards...)}, {"hub-", f.Hubs}, {serverName(""), f.Servers}, {leafName(""), slices.Collect(maps.Keys(f.Leaves))}} {
 		if slices.Contains(part.hosts, host) {
 			names = append(names, part.prefix+host)
 		}
@@ -124,7 +131,7 @@ func (b *builder) startFleet(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return b.startLeaves(ctx) // servers say whether they may connect
 }
 
 // coordination is the name of ZooKeeper in the state folder.
@@ -132,19 +139,6 @@ const coordination = "coordination"
 
 // serverName is that of a server of a fleet in the state folder.
 func serverName(host string) string { return "server-" + host }
-
-// busURL is the URL of NATS nodes on hosts.
-func (b *builder) busURL(hosts []string) (string, error) {
-	var urls []string
-	for _, host := range hosts {
-		address, err := b.spec.addressOf(host)
-		if err != nil {
-			return "", err
-		}
-		urls = append(urls, "tls://"+net.JoinHostPort(address, fmt.Sprint(hubPort)))
-	}
-	return strings.Join(urls, ","), nil
-}
 
 // startArchive starts ClickHouse and its coordination service, and returns the URL of the archive.
 func (b *builder) startArchive(ctx context.Context) (string, error) {
@@ -186,46 +180,6 @@ func (b *builder) startArchive(ctx context.Context) (string, error) {
 		}
 	}
 	return cluster.URL("pillion"), nil
-}
-
-// startHubs starts the nodes of the NATS cluster, all before one is waited for: they need a
-// majority.
-func (b *builder) startHubs(ctx context.Context) error {
-	f := b.spec.Service.Fleet
-	data := b.state.serverFolder(b.spec.Service)
-	var addresses []netip.AddrPort
-	for _, host := range f.Hubs {
-		address, err := b.addrPort(host, hubPort)
-		if err != nil {
-			return err
-		}
-		addresses = append(addresses, address)
-	}
-	for i, host := range f.Hubs {
-		name := "hub-" + host
-		address := addresses[i].Addr().String()
-		arguments := []string{
-			"nats", host, "--data", data, "--out", b.state.path(name), "--host", address,
-			"--listen", addresses[i].String(), "--cluster-listen", net.JoinHostPort(address, fmt.Sprint(routePort)),
-		}
-		for j, other := range addresses {
-			if j != i {
-				arguments = append(arguments, "--route", net.JoinHostPort(other.Addr().String(), fmt.Sprint(routePort)))
-			}
-		}
-		if said, err := exec.CommandContext(ctx, program(b.agent, "pillion-server"), arguments...).CombinedOutput(); err != nil {
-			return fmt.Errorf("configure hub %s: %w: %s", host, err, said)
-		}
-		if err := b.startInHost(ctx, host, name, program(b.agent, "nats-server"), "-c", filepath.Join(b.state.path(name), "nats.conf")); err != nil {
-			return err
-		}
-	}
-	for i, host := range f.Hubs {
-		if err := b.accepts(ctx, host, "hub-"+host, addresses[i]); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (b *builder) addrPort(host string, port uint16) (netip.AddrPort, error) {

@@ -19,12 +19,16 @@ func TestFleetSpec(t *testing.T) {
 	if got := strings.Join(spec.Service.Fleet.on("n1"), " "); got != "hub-n1 server-n1" {
 		t.Errorf("on n1: %s", got)
 	}
+	if got := strings.Join(spec.Service.Fleet.on("s"), " "); got != "leaf-s" {
+		t.Errorf("on s: %s", got)
+	}
 	if got := strings.Join(spec.Service.Fleet.on("zk"), " "); got != "coordination" {
 		t.Errorf("on zk: %s", got)
 	}
 	for change, want := range map[string]string{
 		"    hubs: [n1, n2, n3]>    hubs: [n1, n2, n9]":                     `"n9" is no host`,
 		"    servers: [n1, n2, n3]>    servers: [n1, n1]":                   "listed twice in servers",
+		"    leaves: {s: [a]}>    leaves: {s: [x]}":                         `"x" is no host`,
 		"    coordination: zk>    coordination: \"\"":                       "coordination are required",
 		"    shards: [[c1, c2], [c3, c4]]>    shards: [[c1, c2], [c2, c4]]": "listed twice in shards",
 		"service:>service:\n  server: n1":                                   "either a server or a fleet",

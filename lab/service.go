@@ -68,11 +68,15 @@ func (b *builder) startService(ctx context.Context) error {
 		policy = []string{"--policy", b.state.path(file)}
 	}
 	for _, host := range s.Agents {
+		urls, err := b.busOf(host)
+		if err != nil {
+			return err
+		}
 		arguments := slices.Concat([]string{
 			"run", "--server", strings.Join(servers, ","), "--name", host,
 			"--token-file", filepath.Join(b.state.serverFolder(s), "join.token"), "--data", b.state.path("agent-" + host),
 			"--path-validation", "off",
-		}, policy, s.AgentOptions)
+		}, urls, policy, s.AgentOptions)
 		if err := b.startInHost(ctx, host, "agent-"+host, b.agent, arguments...); err != nil {
 			return err
 		}
