@@ -102,9 +102,10 @@ func (h *Hub) writeCallout(b *strings.Builder) error {
 	if err != nil {
 		return fmt.Errorf("configure NATS node %.70q: %w", h.Name, err)
 	}
-	// Leaves ask through the account of agents.
-	fmt.Fprintf(b, "\naccounts {\n%s {\n  jetstream: enabled\n%s  imports: [ { service: { account: %s, subject: %q } } ]\n  users: [\n%s  ]\n}\n",
-		account, laneMappings, calloutAccount, calloutSubject, serverUser)
+	// Leaves ask through the account of agents. NATS tells a leaf of subscriptions to subjects all of
+	// which it may use, and of mappings: hence that of states.
+	fmt.Fprintf(b, "\naccounts {\n%s {\n  jetstream: enabled\n  # Each agent belongs to a lane, which one pillion-server holds at a time.\n  mappings { %q: %q, %q: %q }\n  imports: [ { service: { account: %s, subject: %q } } ]\n  users: [\n%s  ]\n}\n",
+		account, LaneMapping[0], LaneMapping[1], stateSubject("*"), stateSubject("{{wildcard(1)}}"), calloutAccount, calloutSubject, serverUser)
 	fmt.Fprintf(b, "%s {\n  exports: [ { service: %q, accounts: [%s] } ]\n  users: [ { user: %q } ]\n}\n%s { users: [ { user: %q } ] }\n}\nsystem_account: %s\n",
 		calloutAccount, calloutSubject, account, "CN="+CalloutName, systemAccount, "CN="+SystemName, systemAccount)
 	fmt.Fprintf(b, "\n# Any other client is an agent: a pillion-server says whether it may connect.\n"+

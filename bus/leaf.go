@@ -56,8 +56,7 @@ func (l *Leaf) Config() (string, error) {
 	}
 	// NATS wants a user that it does not ask for: the leaf itself, without any rights.
 	own := "CN=" + LeafName(l.Name)
-	fmt.Fprintf(&b, "\naccounts { %s {\n%s  users: [ { user: %q, permissions: { publish: { deny: \">\" }, subscribe: { deny: \">\" } } } ]\n} }\n",
-		account, laneMappings, own)
+	fmt.Fprintf(&b, "\naccounts { %s { users: [ { user: %q, permissions: { publish: { deny: \">\" }, subscribe: { deny: \">\" } } } ] } }\n", account, own)
 	fmt.Fprintf(&b, "leafnodes {\n  reconnect: %q\n  remotes: [ { account: %s, urls: %s, tls { %s, timeout: %.0f } } ]\n}\n",
 		leafReconnect, account, list(urls), nodeTLS(l.Folder), handshakeTime.Seconds())
 	fmt.Fprintf(&b, "\n# Each client is an agent: a pillion-server says whether it may connect.\n"+
@@ -92,7 +91,7 @@ func leafUser(name string, agents []string, nkey string, expires time.Time) *jwt
 		user.Sub.Deny.Add(serverInbox + ".>")
 	}
 	for _, agent := range agents {
-		user.Pub.Allow.Add(agentPublishes(agent)...)
+		user.Pub.Allow.Add(dataSubject(agent, "*"), stateSubject(agent)) // the hub maps them
 		user.Sub.Allow.Add(agentSubscribes(agent)...)
 	}
 	return user

@@ -108,7 +108,7 @@ func (s *site) deliveries(agent string, sequence uint64) int {
 // TestLeaf: agents work through a leaf as at a hub, whichever hub it is connected to; without the
 // leaf they go to a hub.
 func TestLeaf(t *testing.T) {
-	s := startSite(t)
+	s := startSite(t, "north", "south")
 	north := s.agent("north", append([]string{s.leaf.URL}, s.cluster.URLs...)...)
 	pulses := make(chan string, 10)
 	if err := errors.Join(north.Pulse(func(pulse []byte) { pulses <- string(pulse) }),

@@ -24,8 +24,9 @@ type Cluster struct {
 	URLs []string
 	// Authority is the folder with the keys that sign the certificates: that of a pillion-server.
 	Authority string
-	// Leaves are host:port where the nodes accept leaves, of a cluster of StartCallout.
-	Leaves []string
+	// Routes are host:port where the nodes accept each other, Leaves where they accept leaves, of a
+	// cluster of StartCallout.
+	Routes, Leaves []string
 
 	t      testing.TB
 	nodes  [Nodes]*node
@@ -96,9 +97,9 @@ func run(t testing.TB, folder string, config func(place) string) *Cluster {
 	t.Helper()
 	var addresses []string
 	for range 4 * Nodes {
-		addresses = append(addresses, fmt.Sprintf("127.0.0.1:%d", free.Port(t)))
+		addresses = append(addresses, freeAddress(t))
 	}
-	c := &Cluster{Authority: folder, t: t, Leaves: addresses[3*Nodes:]}
+	c := &Cluster{Authority: folder, t: t, Routes: addresses[Nodes : 2*Nodes], Leaves: addresses[3*Nodes:]}
 	files := t.TempDir()
 	for i := range Nodes {
 		n := place{
@@ -119,6 +120,11 @@ func run(t testing.TB, folder string, config func(place) string) *Cluster {
 	}
 	c.Settle()
 	return c
+}
+
+func freeAddress(t testing.TB) string {
+	t.Helper()
+	return fmt.Sprintf("127.0.0.1:%d", free.Port(t))
 }
 
 // Settle waits until all nodes run, have found each other, and have the same data.

@@ -8,10 +8,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"pillion.dev/bus"
-	"pillion.dev/internal/test/free"
 )
 
 // Leaf is the NATS server of a site, a process.
@@ -31,7 +31,7 @@ func (c *Cluster) StartLeaf(name string, agents ...string) *Leaf {
 	c.t.Helper()
 	folder := c.t.TempDir()
 	writeFiles(c.t, c.Authority, folder, issueNode(c.t, c.Authority, bus.LeafName(name), agents...))
-	address, monitor := fmt.Sprintf("127.0.0.1:%d", free.Port(c.t)), fmt.Sprintf("127.0.0.1:%d", free.Port(c.t))
+	address, monitor := freeAddress(c.t), freeAddress(c.t)
 	leaf := bus.Leaf{Name: name, Listen: address, Hubs: c.Leaves, Folder: folder, Secret: c.secret}
 	text, err := leaf.Config()
 	if err != nil {
@@ -54,6 +54,11 @@ func (c *Cluster) StartLeaf(name string, agents ...string) *Leaf {
 
 // Certificate is that of the leaf, with its key: what whoever has broken into it has.
 func (l *Leaf) Certificate() tls.Certificate { return l.own }
+
+// NodeFile has the certificate and key of a hub, of a cluster of StartCallout.
+func (c *Cluster) NodeFile() string {
+	return filepath.Join(strings.TrimSuffix(c.nodes[0].config, ".conf"), bus.NodeFile)
+}
 
 // Kill ends the leaf with SIGKILL.
 func (l *Leaf) Kill() {
