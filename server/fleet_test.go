@@ -49,10 +49,17 @@ type mortal struct {
 	die func()
 }
 
+// startFleet starts servers on a cluster that lists these agents.
 func startFleet(t *testing.T, agents ...string) *fleetOf {
 	t.Helper()
 	first := t.TempDir()
-	f := &fleetOf{t: t, cluster: bustest.StartLanes(t, first, agents...)}
+	return startServers(t, first, bustest.StartLanes(t, first, agents...))
+}
+
+// startServers starts them on a cluster with the authority in a folder.
+func startServers(t *testing.T, first string, cluster *bustest.Cluster) *fleetOf {
+	t.Helper()
+	f := &fleetOf{t: t, cluster: cluster}
 	opened, err := archive.Open("duckdb:", archive.Options{Folder: t.TempDir(), Memory: 256 << 20})
 	if err != nil {
 		t.Fatal(err)
@@ -170,11 +177,15 @@ type host struct {
 	gap     time.Duration // the longest between two pulses that renewed the lease
 }
 
-func (f *fleetOf) host(s *mortal, name, ip string) *host {
+// host connects an agent to these URLs, in their order; without any, to the hubs.
+func (f *fleetOf) host(s *mortal, name, ip string, urls ...string) *host {
 	f.t.Helper()
+	if len(urls) == 0 {
+		urls = f.cluster.URLs
+	}
 	h := &host{t: f.t, name: name, ip: ip}
 	var err error
-	h.agent, err = bus.ConnectAgent(f.t.Context(), bus.AgentOptions{URL: strings.Join(f.cluster.URLs, ","), TLS: s.enrol(f.t, name), Name: name})
+	h.agent, err = bus.ConnectAgent(f.t.Context(), bus.AgentOptions{URL: strings.Join(urls, ","), InOrder: true, TLS: s.enrol(f.t, name), Name: name})
 	if err != nil {
 		f.t.Fatal(err)
 	}
