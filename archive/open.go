@@ -51,7 +51,11 @@ func Open(url string, options Options) (Archive, error) {
 	if open == nil {
 		return nil, fmt.Errorf("open archive %q: no such kind of archive; use %s", url, strings.Join(Schemes(), ", "))
 	}
-	return open(location, options)
+	opened, err := open(location, options)
+	if err != nil {
+		return nil, err // opened may be a nil pointer, which is not nil as an interface
+	}
+	return opened, nil
 }
 
 // Schemes lists the schemes that Open knows, as they are written.
