@@ -16,7 +16,7 @@ import (
 
 // copiedAtOnce is how many copied rows are rolled up at once: fewer than those of rollRows,
 // because they may be of as many windows.
-const copiedAtOnce = rollRows / 4
+const copiedAtOnce = rollRows / 2
 
 // Position implements transfer.Receiver: the checkpoint and the rows of later commits, after
 // the inserts of this and earlier processes have ended.

@@ -27,7 +27,7 @@ type rolling struct {
 
 const (
 	// rollRows is how many rows one statement rolls up, unless one commit has more.
-	rollRows = 500_000
+	rollRows = 200_000
 	// idleMark is how old the mark of a lane without new rows becomes.
 	idleMark = clockSlack / 2
 )
