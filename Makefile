@@ -33,8 +33,8 @@ KEEP ?=
 # A long test is called TestLong... and lives in a file ..._long_test.go, which begins
 # with "//go:build long": elsewhere it does not exist, so it is never skipped.
 LONGPACKAGES = $(shell find . -name node_modules -prune -o -name '*_long_test.go' -printf '%h\n' | sort -u)
-# Of these, the ones that take minutes of computing and measure nothing: two at a time.
-BUSYPACKAGES = ./lab/machine . ./bench/campaign
+# Of these, the ones that compute or wait for minutes and measure nothing: two at a time.
+BUSYPACKAGES = ./lab/machine . ./bench/campaign ./server/lane ./archive/clickhouse ./bench/fleet ./bus ./cli/server ./experiment/runner
 
 .PHONY: help
 help: ## list the targets
