@@ -2,6 +2,7 @@ package service
 
 import (
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,11 +14,16 @@ import (
 // and an error once the loader has failed to answer.
 func TestStatusWhileTheLoaderIsBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		revision, delay, failure := uint64(1), time.Duration(0), error(nil)
+		type answer struct {
+			revision uint64
+			after    time.Duration
+			failure  error
+		}
+		var next atomic.Pointer[answer]
 		s := &statuses{ask: func() (loader.Status, error) {
-			status, err := loader.Status{Revision: revision}, failure
-			time.Sleep(delay)
-			return status, err
+			a := next.Load()
+			time.Sleep(a.after)
+			return loader.Status{Revision: a.revision}, a.failure
 		}}
 		expect := func(want uint64, failed bool, within time.Duration) {
 			t.Helper()
@@ -27,19 +33,20 @@ func TestStatusWhileTheLoaderIsBusy(t *testing.T) {
 				t.Errorf("revision %d, %v after %v; want %d, an error %v, within %v", status.Revision, err, time.Since(begun), want, failed, within)
 			}
 		}
+		next.Store(&answer{revision: 1})
 		expect(1, false, 0)
-		revision, delay = 2, 9*time.Second
+		next.Store(&answer{revision: 2, after: 9 * time.Second})
 		for range 3 {
 			expect(1, false, statusWait)
 		}
-		time.Sleep(delay)
-		delay = 0
+		time.Sleep(9 * time.Second)
+		next.Store(&answer{revision: 2})
 		expect(2, false, 0)
-		delay, failure = 10*time.Second, errors.New("no answer")
+		next.Store(&answer{after: 10 * time.Second, failure: errors.New("no answer")})
 		expect(2, false, statusWait)
-		time.Sleep(delay)
-		expect(2, true, delay)
-		delay, failure = 0, nil
+		time.Sleep(10 * time.Second)
+		expect(2, true, 10*time.Second)
+		next.Store(&answer{revision: 2})
 		expect(2, false, 0)
 	})
 }
