@@ -284,12 +284,12 @@ func (a *Authority) openTokens(ctx context.Context, kept store.Store) (created b
 
 // firstTokens creates the first two. If another server was faster, it loads those.
 func (a *Authority) firstTokens(ctx context.Context) (created bool, err error) {
-	operator, err := a.Tokens.add(Token{Name: "operator", Role: RoleAdmin})
+	operator, err := a.Tokens.add(Token{Name: "operator", Role: RoleAdmin}, "")
 	if err != nil {
 		return false, err
 	}
 	// For the first hosts, which the operator does not know in advance.
-	join, err := a.Tokens.add(Token{Name: "join", Role: RoleJoin, Expires: a.options.Now().UTC().Add(firstJoin)})
+	join, err := a.Tokens.add(Token{Name: "join", Role: RoleJoin, Expires: a.options.Now().UTC().Add(firstJoin)}, "")
 	if err != nil {
 		return false, err
 	}

@@ -164,3 +164,35 @@ func TestTokensOfAFleet(t *testing.T) {
 		}
 	}
 }
+
+// TestCreateBesideAChange: a new token that was written together with one that another server
+// has changed meanwhile is created.
+func TestCreateBesideAChange(t *testing.T) {
+	all, _ := fleet(t, 2)
+	one, two := all[0], all[1]
+	if _, _, err := two.Create(Token{Name: "old", Role: RoleViewer}); err != nil {
+		t.Fatal(err)
+	}
+	if err := one.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := two.Revoke("old"); err != nil {
+		t.Fatal(err)
+	}
+	// The first server notes that it was used, and does not know that it is revoked.
+	one.mu.Lock()
+	one.dirty[one.list[one.find("old")].key] = true
+	one.mu.Unlock()
+	made, secret, err := one.Create(Token{Name: "new", Role: RoleViewer})
+	if err != nil || made.Name != "new" {
+		t.Fatal(made, err)
+	}
+	for _, a := range all {
+		if err := a.Reload(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if k, err := a.Check(secret); err != nil || k.Name != "new" {
+			t.Error(k, err)
+		}
+	}
+}

@@ -102,17 +102,22 @@ func (t *Tokens) Create(wanted Token) (Token, string, error) {
 	defer t.mu.Unlock()
 	var secret string
 	err := t.change(func() (err error) {
-		secret, err = t.add(wanted)
+		secret, err = t.add(wanted, secret)
 		return err
 	})
 	if err != nil {
 		return Token{}, "", fmt.Errorf("create token %.70q: %w", wanted.Name, err)
 	}
-	return t.list[len(t.list)-1].Token, secret, nil
+	return t.list[t.find(wanted.Name)].Token, secret, nil
 }
 
-func (t *Tokens) add(wanted Token) (secret string, err error) {
+// add adds a token and returns its secret: that of an earlier attempt, if there was one. Its token
+// may be stored although another one that was written with it was not.
+func (t *Tokens) add(wanted Token, earlier string) (secret string, err error) {
 	name, role, expires := wanted.Name, wanted.Role, wanted.Expires
+	if i := t.find(name); i >= 0 && earlier != "" && t.list[i].Hash == hash(earlier) {
+		return earlier, nil
+	}
 	if err := wanted.checkBounds(); err != nil {
 		return "", err
 	}
