@@ -34,7 +34,7 @@ KEEP ?=
 # with "//go:build long": elsewhere it does not exist, so it is never skipped.
 LONGPACKAGES = $(shell find . -name node_modules -prune -o -name '*_long_test.go' -printf '%h\n' | sort -u)
 # Of these, the ones that compute or wait for minutes and measure nothing: two at a time.
-BUSYPACKAGES = ./lab/machine . ./bench/campaign ./server/lane ./archive/clickhouse ./bench/fleet ./bus ./cli/server ./experiment/runner
+BUSYPACKAGES = ./lab/machine . ./bench/campaign ./server/lane ./archive/clickhouse ./archive/transfer ./bench/fleet ./bus ./cli/server ./experiment/runner
 
 .PHONY: help
 help: ## list the targets

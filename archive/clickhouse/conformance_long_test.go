@@ -15,6 +15,3 @@ func TestLongConformanceOfCluster(t *testing.T) {
 	servers := clickhousetest.StartCluster(t, 2, 2)
 	archivetest.Run(t, opener(func(database string) string { return servers.URL(database) + "&quorum=1" }))
 }
-
-// TestLongRollUpsOfCluster: each shard rolls up its own rows.
-func TestLongRollUpsOfCluster(t *testing.T) { compareSums(t, clickhousetest.StartCluster(t, 2, 2)) }

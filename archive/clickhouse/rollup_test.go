@@ -2,7 +2,6 @@ package clickhouse
 
 import (
 	"errors"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -10,70 +9,10 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"pillion.dev/archive"
-	"pillion.dev/archive/archivetest"
-	"pillion.dev/archive/duckdb"
 	"pillion.dev/internal/test/clickhousetest"
 	"pillion.dev/measure"
 	"pillion.dev/measure/measuretest"
 )
-
-// TestRollUps: sums from roll-ups, of rows that are in none yet, and of parts of windows are
-// those of all rows.
-func TestRollUps(t *testing.T) { compareSums(t, clickhousetest.Start(t)) }
-
-func compareSums(t *testing.T, servers *clickhousetest.Cluster) {
-	t.Helper()
-	other, err := duckdb.Open(filepath.Join(t.TempDir(), "archive.duckdb"), duckdb.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := other.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	_, location, _ := strings.Cut(servers.URL("rolled"), ":")
-	a, err := Open(location, Options{RollUp: 300 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := a.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	archivetest.CompareSums(t, a, other, func() {
-		rollUp(t, a)
-		if _, err := a.Retain(t.Context(), time.Now()); err != nil {
-			t.Error(err)
-		}
-		a.implicit.rolling.stop()
-	})
-}
-
-// rollUp waits until all commits of the implicit lane are in all roll-ups.
-func rollUp(t *testing.T, a *Archive) {
-	t.Helper()
-	commit := a.implicit.streams[measure.Flows.Name].commit
-	for {
-		marks, err := a.readMarks(t.Context(), time.Now().Add(-a.settled()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if m := marks[hourly][implicitLane]; m.commit == commit {
-			return
-		}
-		a.mutex.Lock()
-		failed := a.unrolled[implicitLane]
-		a.mutex.Unlock()
-		if failed != nil {
-			t.Fatal(failed)
-		}
-		if err := pause(t.Context(), 20*time.Millisecond); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
 
 // TestRollUpsOfLanes: another owner goes on where the last one stopped, also when that made a
 // roll-up without its mark, and rows stay until they are rolled up.

@@ -20,6 +20,7 @@ import (
 const (
 	database  = "bench"
 	startMost = 60 * time.Second
+	stopMost  = 5 * time.Second
 )
 
 // server is a ClickHouse server with its files in a folder, on ports of the loopback address.
@@ -86,12 +87,12 @@ func (s *server) ready(ctx context.Context, address string) error {
 	}
 }
 
-// stop lets the server write what it has, and kills it if that takes long.
+// stop lets the server end, and kills it if that takes long: what was stored is stored.
 func (s *server) stop() {
 	_ = s.process.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-s.exited:
-	case <-time.After(startMost):
+	case <-time.After(stopMost):
 		_ = s.process.Process.Kill()
 		<-s.exited
 	}
