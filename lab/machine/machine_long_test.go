@@ -81,13 +81,9 @@ var suites = []suite{
 	{
 		Package: "probe/device",
 		Tests: []string{
-			"TestModuleDevices/VLAN,_the_VLAN_device",
 			"TestModuleDevices/VLAN,_the_device_below",
-			"TestModuleDevices/bond,_the_bond",
 			"TestModuleDevices/bond,_its_port",
-			"TestModuleDevices/ipvlan,_the_device",
 			"TestModuleDevices/Geneve_over_IPv4,_the_Geneve_device",
-			"TestModuleDevices/Geneve_over_IPv4,_the_device_below",
 			"TestModuleDevices/IPIP_and_6in4,_the_device_below",
 			"TestModuleDevices/VRF,_sockets_outside_of_it,_the_device_in_the_VRF",
 			"TestModuleDevices/netkit,_the_device",
