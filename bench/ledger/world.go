@@ -166,6 +166,12 @@ func (w *world) until(ctx context.Context, limit time.Duration, what string, has
 		case <-ctx.Done():
 			return fmt.Errorf("wait until %s: %w: %+v", what, ctx.Err(), last)
 		case <-w.ended:
+			w.mu.Lock()
+			last := w.last
+			w.mu.Unlock()
+			if has(last) { // their last report
+				return nil
+			}
 			return fmt.Errorf("wait until %s: the senders ended", what)
 		case <-ticks.C:
 		}

@@ -13,7 +13,7 @@ beforeAll(async () => {
   await until("rows of most pairs", async () => {
     const text = await crowd.pillion("query", "-o", "csv", "SELECT count(DISTINCT source || ' ' || agent) AS n FROM flows");
     return Number(/\d+/.exec(text.split("\n")[1] ?? "")?.[0] ?? 0) > 1000;
-  }, 60_000);
+  }, 180_000);
 });
 afterAll(async () => {
   await browser?.close();
