@@ -95,7 +95,6 @@ func (s source) histograms(of string, keys []expression, every int64) string {
 		}
 		return strings.Join(all, ", ")
 	}
-	// The condition is raw even for LowCardinality, as the keys are.
 	with := s.and(func(r representation) string { return r.of(of+"_count") + " > 0" })
 	if every > 1 {
 		var parts []string

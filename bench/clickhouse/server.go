@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"pillion.dev/archive/clickhouse"
+	"pillion.dev/bench/fleet"
 	config "pillion.dev/internal/clickhouse"
 )
 
@@ -35,9 +35,13 @@ func start(ctx context.Context, folder string) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	ports, err := freePorts(3)
-	if err != nil {
-		return nil, err
+	var ports [3]uint16
+	for i := range ports {
+		port, err := fleet.FreePort()
+		if err != nil {
+			return nil, err
+		}
+		ports[i] = uint16(port)
 	}
 	node := config.Node{Address: netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), ports[0]), HTTP: ports[1], Interserver: ports[2]}
 	s := &server{cluster: config.Cluster{Shards: [][]config.Node{{node}}}, exited: make(chan struct{})}
@@ -119,17 +123,4 @@ func with(ctx context.Context, folder string, work func(*server) error) error {
 	}
 	defer s.stop()
 	return work(s)
-}
-
-// freePorts of the loopback address.
-func freePorts(n int) (ports []uint16, err error) {
-	for range n {
-		l, failed := net.Listen("tcp", "127.0.0.1:0")
-		if failed != nil {
-			return nil, failed
-		}
-		defer func() { err = cmp.Or(err, l.Close()) }()
-		ports = append(ports, uint16(l.Addr().(*net.TCPAddr).Port))
-	}
-	return ports, nil
 }

@@ -73,6 +73,19 @@ func FreeAddress() (string, error) {
 	return listener.Addr().String(), nil
 }
 
+// FreePort is the port of a FreeAddress.
+func FreePort() (int, error) {
+	address, err := FreeAddress()
+	if err != nil {
+		return 0, err
+	}
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(port)
+}
+
 // Secret returns a token that the server has created: operator.token or join.token.
 func (s *Server) Secret(name string) (string, error) {
 	return ReadSecret(filepath.Join(s.Folder, name))

@@ -8,12 +8,10 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -47,7 +45,7 @@ func newWorld(ctx context.Context, s *settings) (*world, error) {
 		return nil, err
 	}
 	spec.Name = "ledger"
-	if spec.Service.Forward, err = freePort(); err != nil {
+	if spec.Service.Forward, err = fleet.FreePort(); err != nil {
 		return nil, err
 	}
 	spec.Service.Agents = nil
@@ -64,18 +62,6 @@ func newWorld(ctx context.Context, s *settings) (*world, error) {
 		return nil, errors.Join(err, os.RemoveAll(folder))
 	}
 	return &world{settings: s, lab: up, folder: folder, draws: rand.New(rand.NewPCG(s.seed, 1)), kills: map[string]int{}, ended: make(chan struct{})}, nil
-}
-
-func freePort() (int, error) {
-	address, err := fleet.FreeAddress()
-	if err != nil {
-		return 0, err
-	}
-	_, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return 0, err
-	}
-	return strconv.Atoi(port)
 }
 
 // close ends the senders and removes the fleet.
