@@ -63,7 +63,7 @@ type Options struct {
 	Now func() time.Time
 	// Queries bounds Query.
 	Queries archive.Queries
-	// RollUp is how often rows of flows are added up to roll-ups; 0: every 5 minutes, less: never.
+	// RollUp is how often rows of flows are added up to roll-ups; 0: every minute, less: never.
 	RollUp time.Duration
 }
 

@@ -62,7 +62,7 @@ func (a *Archive) Flows(ctx context.Context, question archive.Flows) (archive.Fl
 	} else if err != nil {
 		return archive.FlowsAnswer{}, err
 	}
-	plan, err := a.plan(ctx)
+	plan, err := a.plan(ctx, &f.Survey)
 	if err != nil {
 		return archive.FlowsAnswer{}, err
 	}

@@ -29,10 +29,18 @@ type plan struct {
 // spanLeast is how many windows of a level a range has at least for which it is used.
 const spanLeast = 24
 
-// plan reads how far the roll-ups are.
-func (a *Archive) plan(ctx context.Context) (*plan, error) {
+// plan reads how far the roll-ups are, unless the rows of a range are there and too few windows
+// long for them.
+func (a *Archive) plan(ctx context.Context, s *answer.Survey) (*plan, error) {
 	p := &plan{a: a, marks: map[*level]map[uint64]mark{}, cutoffs: map[*level]time.Time{}}
 	if a.options.RollUp < 0 {
+		return p, nil
+	}
+	now := a.options.Now()
+	if age := a.retentionAge(measure.Flows.Name); age > 0 {
+		p.raw = now.Add(-age)
+	}
+	if s.To.Sub(s.From) < spanLeast*minute.width && !s.From.Before(p.raw) {
 		return p, nil
 	}
 	var err error
@@ -58,12 +66,8 @@ func (a *Archive) plan(ctx context.Context) (*plan, error) {
 		}
 	}
 	p.unrolled = p.unrolled.Add(-clockSlack)
-	now := a.options.Now()
 	for _, l := range levels {
 		p.cutoffs[l] = now.Add(-a.retentionOf(l))
-	}
-	if age := a.retentionAge(measure.Flows.Name); age > 0 {
-		p.raw = now.Add(-age)
 	}
 	return p, nil
 }
@@ -118,9 +122,8 @@ func (p *plan) source(s *answer.Survey, step time.Duration) (list source) {
 			list = append(list, p.rows(s, terms, r[0], r[1]))
 		}
 	}
-	rest := p.rows(s, append(slices.Clone(terms), covers(p.marks[minute], ">")), m0, m1)
-	rest.prewhere = fmt.Sprintf("%s >= toDateTime(%d)", storedColumn, max(0, p.unrolled.Unix()))
-	return append(list, rest)
+	unrolled := fmt.Sprintf("%s >= toDateTime(%d)", storedColumn, max(0, p.unrolled.Unix()))
+	return append(list, p.rows(s, slices.Concat([]string{unrolled}, terms, []string{covers(p.marks[minute], ">")}), m0, m1))
 }
 
 // within is the part of a range that is in whole windows, all of whose rows count before a time.
@@ -152,12 +155,14 @@ func covers(marks map[uint64]mark, comparison string) string {
 // rows are those of flows whose middle is in a range.
 func (p *plan) rows(s *answer.Survey, terms []string, from, to time.Time) segment {
 	end := s.EndOf(to)
-	where := slices.Concat(terms, since(from), until(end), []string{middle + " >= " + integer(from.UnixNano()), middle + " < " + integer(to.UnixNano())})
-	return segment{table: p.a.table(measure.Flows.Name), representation: rawRows, where: strings.Join(where, " AND ")}
+	within := middle + " >= " + integer(from.UnixNano()) + " AND " + middle + " < " + integer(to.UnixNano())
+	return segment{table: p.a.table(measure.Flows.Name), representation: rawRows, prewhere: joined(terms, since(from), until(end)), where: within}
 }
 
 // rolled are the rows of a level in a range of whole windows.
 func (p *plan) rolled(l *level, terms []string, from, to time.Time, marked string) segment {
-	where := slices.Concat(terms, since(from), until(to), []string{marked})
-	return segment{table: p.a.table(l.name), representation: rolledRows, where: strings.Join(where, " AND ")}
+	return segment{table: p.a.table(l.name), representation: rolledRows, prewhere: joined(terms, since(from), until(to)), where: marked}
 }
+
+// joined are terms that all hold.
+func joined(terms ...[]string) string { return strings.Join(slices.Concat(terms...), " AND ") }

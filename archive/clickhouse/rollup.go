@@ -31,15 +31,15 @@ type level struct {
 
 var (
 	minute = &level{name: "_flows_1m", shown: "flows_1m", width: time.Minute, every: 1, age: 31 * 24 * time.Hour}
-	hourly = &level{name: "_flows_1h", shown: "flows_1h", width: time.Hour, from: minute, every: 12, age: 731 * 24 * time.Hour}
+	hourly = &level{name: "_flows_1h", shown: "flows_1h", width: time.Hour, from: minute, every: 60, age: 731 * 24 * time.Hour}
 	levels = []*level{minute, hourly}
 )
 
 // rollUpEvery is the default of Options.RollUp.
-const rollUpEvery = 5 * time.Minute
+const rollUpEvery = time.Minute
 
 // settled is how old a mark is that readers go by: by then all replicas have what it covers.
-func (a *Archive) settled() time.Duration { return min(10*time.Second, a.options.RollUp/30) }
+func (a *Archive) settled() time.Duration { return min(10*time.Second, a.options.RollUp/6) }
 
 // table and representation of what the level is made of.
 func (l *level) input(a *Archive) (table string, r representation) {
@@ -73,7 +73,7 @@ func (a *Archive) shapeLevels(ctx context.Context, n *node, f *features) error {
 			columns = append(columns, quoted(c.name)+" "+c.kind)
 		}
 		create := fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s (%s) ENGINE = %s PARTITION BY toYYYYMMDD(%s) ORDER BY (%s, agent, ifNull(source, ''), time)%s", a.local(l.name),
-			strings.Join(columns, ", "), a.engine(n, "MergeTree", l.name, false), storedColumn, hour, f.tableSettings(a.replicated()))
+			strings.Join(columns, ", "), a.engine(n, "MergeTree", l.name, false), storedColumn, hour, f.tableSettings(a.replicated(), granules))
 		if err := a.shapeTable(ctx, n, a.localName(l.name), want, create); err != nil {
 			return err
 		}

@@ -13,6 +13,7 @@ type source []segment
 type segment struct {
 	table string
 	representation
+	// prewhere is read before all other columns, of which only those of its rows are read.
 	prewhere, where string
 }
 
@@ -29,11 +30,7 @@ func numbered(step int64) expression {
 
 // from is the FROM and WHERE of a segment.
 func (s *segment) from() string {
-	prewhere := ""
-	if s.prewhere != "" {
-		prewhere = "PREWHERE " + s.prewhere + " "
-	}
-	return "FROM " + s.table + " " + prewhere + "WHERE " + s.where
+	return "FROM " + s.table + " PREWHERE " + s.prewhere + " WHERE " + s.where
 }
 
 // and adds a condition.

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/apache/arrow-go/v18/arrow"
+	"golang.org/x/sync/errgroup"
 
 	"pillion.dev/archive/answer"
 	"pillion.dev/measure/flows"
@@ -75,22 +77,25 @@ func bucketsSQL(keys int, from string) string {
 		strings.Join(names, ", "), saturated("c"), fits("o"), from)
 }
 
-// readHistograms reads the histograms of both distributions of the sums that keys lead to;
-// nil: to none. row returns the sum of a row.
+// readHistograms reads the histograms of both distributions at once, of the sums that keys lead
+// to; nil: to none. sum returns that of a row; it is called by one goroutine at a time.
 func (a *Archive) readHistograms(ctx context.Context, s source, keys []expression, every int64, sum func(answer.Row) *flows.Sum) error {
+	var turn sync.Mutex
+	group, ctx := errgroup.WithContext(ctx)
 	for i, of := range distributions {
-		err := a.read(ctx, s.histograms(of, keys, every), nil, func(r arrow.RecordBatch) error {
-			answer.Buckets(r, len(keys), func(row int) *histogram.Histogram {
-				if to := sum(answer.RowOf(r, row)); to != nil {
-					return &[...]*flows.Distribution{&to.Delay, &to.IPDV}[i].Histogram
-				}
+		group.Go(func() error {
+			return a.read(ctx, s.histograms(of, keys, every), nil, func(r arrow.RecordBatch) error {
+				turn.Lock()
+				defer turn.Unlock()
+				answer.Buckets(r, len(keys), func(row int) *histogram.Histogram {
+					if to := sum(answer.RowOf(r, row)); to != nil {
+						return &[...]*flows.Distribution{&to.Delay, &to.IPDV}[i].Histogram
+					}
+					return nil
+				})
 				return nil
 			})
-			return nil
 		})
-		if err != nil {
-			return err
-		}
 	}
-	return nil
+	return group.Wait()
 }

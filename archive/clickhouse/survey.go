@@ -3,6 +3,7 @@ package clickhouse
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -73,16 +74,36 @@ func selected(s *answer.Survey) []string {
 	if s.Selection.Session != "" {
 		return append(list, "session = "+literal(s.Selection.Session))
 	}
-	one, all := "", []string{}
-	for pair, session := range s.Elected {
-		one = session
-		all = append(all, "("+literal(pair.Source)+", "+literal(pair.Destination)+", "+literal(session)+")")
+	return append(list, elected(s.Elected))
+}
+
+// elected is the term of the sessions that pairs elected: that of most pairs by its name alone,
+// others by pair. Pairs without an election have no rows.
+func elected(sessions map[answer.Pair]string) string {
+	counts, common := map[string]int{}, ""
+	for _, session := range sessions {
+		counts[session]++
 	}
-	if len(all) < 2 {
-		return append(list, sessionText+" = "+literal(one))
+	for _, session := range slices.Sorted(maps.Keys(counts)) {
+		if counts[session] > counts[common] {
+			common = session
+		}
 	}
+	term := sessionText + " = " + literal(common)
+	var pairs, all []string
+	for pair, session := range sessions {
+		if session != common {
+			of := literal(pair.Source) + ", " + literal(pair.Destination)
+			pairs, all = append(pairs, "("+of+")"), append(all, "("+of+", "+literal(session)+")")
+		}
+	}
+	if len(all) == 0 {
+		return term
+	}
+	slices.Sort(pairs)
 	slices.Sort(all)
-	return append(list, "("+sourceText+", agent, "+sessionText+") IN ("+strings.Join(all, ", ")+")")
+	return fmt.Sprintf("(%[1]s AND (%[2]s, agent) NOT IN (%[3]s) OR (%[2]s, agent, %[4]s) IN (%[5]s))",
+		term, sourceText, strings.Join(pairs, ", "), sessionText, strings.Join(all, ", "))
 }
 
 // look reads the sessions and intervals of a selection's rows.

@@ -77,9 +77,19 @@ func (f *features) columnsFor(stream string, field measure.Field) []tableColumn 
 
 func isList(t measure.Type) bool { return t == measure.Int64List || t == measure.Uint64List }
 
+// byPair reports whether a stream's rows are asked for by source and agent.
+func byPair(stream string) bool {
+	return slices.Contains([]string{measure.Flows.Name, measure.Packets.Name}, stream)
+}
+
+// granules is the setting of tables whose rows are asked for by source and agent: the rows of
+// one pair in an hour are in a few granules of this many. The default of 8192 makes one part
+// after the other read as many wide rows.
+const granules = "index_granularity = 1024"
+
 // orderOf is the order of the rows of a stream in a part.
 func orderOf(s *measure.Schema) string {
-	if slices.Contains([]string{measure.Flows.Name, measure.Packets.Name}, s.Name) {
+	if byPair(s.Name) {
 		return "intDiv(time, 3600000000000), agent, ifNull(source, ''), time"
 	}
 	return "intDiv(time, 3600000000000), agent, time"
@@ -270,8 +280,12 @@ func (a *Archive) createLocal(n *node, f *features, s *measure.Schema) string {
 	for _, c := range f.columnsOf(s) {
 		columns = append(columns, quoted(c.name)+" "+c.kind)
 	}
+	var settings []string
+	if byPair(s.Name) {
+		settings = append(settings, granules)
+	}
 	return fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s (%s) ENGINE = %s PARTITION BY toYYYYMMDD(%s) ORDER BY (%s)%s", a.local(s.Name), strings.Join(columns, ", "),
-		a.engine(n, "MergeTree", s.Name, false), storedColumn, orderOf(s), f.tableSettings(a.replicated()))
+		a.engine(n, "MergeTree", s.Name, false), storedColumn, orderOf(s), f.tableSettings(a.replicated(), settings...))
 }
 
 // createDistributed is the statement that creates the table of a stream over all shards.

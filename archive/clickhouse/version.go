@@ -105,9 +105,8 @@ func (f *features) codec(t measure.Type) string {
 	return " CODEC(ZSTD(1))"
 }
 
-// tableSettings end the definition of a table.
-func (f *features) tableSettings(replicated bool) string {
-	var all []string
+// tableSettings end the definition of a table, with others.
+func (f *features) tableSettings(replicated bool, all ...string) string {
 	if f.tokens {
 		window := "non_replicated_deduplication_window"
 		if replicated {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"golang.org/x/sync/errgroup"
+
 	"pillion.dev/archive"
 	"pillion.dev/archive/answer"
 	"pillion.dev/measure"
@@ -23,7 +25,7 @@ func (a *Archive) Windows(ctx context.Context, question archive.Windows) (archiv
 	} else if err != nil {
 		return archive.WindowsAnswer{}, err
 	}
-	plan, err := a.plan(ctx)
+	plan, err := a.plan(ctx, &w.Survey)
 	if err != nil {
 		return archive.WindowsAnswer{}, err
 	}
@@ -34,16 +36,28 @@ func (a *Archive) Windows(ctx context.Context, question archive.Windows) (archiv
 	if !w.Surveyed() {
 		return w.Answer, nil
 	}
-	step := int64(w.Answer.Step)
-	source := plan.source(&w.Survey, w.Answer.Step)
-	from, r, keys := source.grouped([]expression{numbered(step)}, sumNames...)
-	sql := fmt.Sprintf("SELECT %s AS w, %s %s GROUP BY w ORDER BY w", keys[0], r.sums(), from)
-	if err := a.read(ctx, sql, nil, answer.Each(w.ReadSum)); err != nil {
-		return archive.WindowsAnswer{}, err
-	}
-	err = a.readHistograms(ctx, source, []expression{numbered(step)}, w.Answer.Sampled, func(r answer.Row) *flows.Sum { return w.Find(r.Int(0)) })
-	if err != nil {
+	if err := a.readWindows(ctx, w, plan.source(&w.Survey, w.Answer.Step)); err != nil {
 		return archive.WindowsAnswer{}, err
 	}
 	return w.Answer, nil
+}
+
+// readWindows asks for sums and histograms at once.
+func (a *Archive) readWindows(ctx context.Context, w *answer.Windows, source source) error {
+	number := numbered(int64(w.Answer.Step))
+	from, r, keys := source.grouped([]expression{number}, sumNames...)
+	sql := fmt.Sprintf("SELECT %s AS w, %s %s GROUP BY w ORDER BY w", keys[0], r.sums(), from)
+	group, ctx := errgroup.WithContext(ctx)
+	summed := make(chan struct{})
+	group.Go(func() error {
+		defer close(summed)
+		return a.read(ctx, sql, nil, answer.Each(w.ReadSum))
+	})
+	group.Go(func() error {
+		return a.readHistograms(ctx, source, []expression{number}, w.Answer.Sampled, func(r answer.Row) *flows.Sum {
+			<-summed
+			return w.Find(r.Int(0))
+		})
+	})
+	return group.Wait()
 }

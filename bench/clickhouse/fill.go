@@ -8,6 +8,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+
 	"pillion.dev/archive"
 	"pillion.dev/archive/clickhouse"
 	"pillion.dev/bench/result"
@@ -20,7 +23,7 @@ var epoch = time.Unix(1_760_000_400, 0).UTC()
 func fillCommand(f *flag.FlagSet) func(ctx context.Context) (result.Result, error) {
 	folder := f.String("folder", "clickhouse", "folder of the server's files, which is made")
 	rows := f.Int64("rows", 100_000_000, "rows, rounded up to a minute of 1156 rows a second")
-	rollUp := f.Duration("rollup", 2*time.Second, "how often rows are added up; at the end the last of them are not, as in a server")
+	rollUp := f.Duration("rollup", 2*time.Second, "how often rows are added up; those of the last minute are not, as in a server")
 	return func(ctx context.Context) (out result.Result, err error) {
 		if *rows < 1 {
 			return nil, fmt.Errorf("invalid -rows %d: want a positive number", *rows)
@@ -41,31 +44,64 @@ func fillCommand(f *flag.FlagSet) func(ctx context.Context) (result.Result, erro
 	}
 }
 
-// fill stores minutes of the mesh, and returns the size of the archive in bytes.
+// fill stores minutes of the mesh, and returns the size of the archive in bytes. Rows arrive much
+// faster than they are measured, so it waits for the roll-ups, before the last minute.
 func fill(ctx context.Context, s *server, minutes int64, rollUp time.Duration) (size int64, err error) {
 	var now atomic.Int64 // rows arrive when they are measured
 	now.Store(epoch.UnixNano())
-	a, err := s.open(clickhouse.Options{RollUp: rollUp, Now: func() time.Time { return time.Unix(0, now.Load()) }})
+	options := clickhouse.Options{RollUp: rollUp, Now: func() time.Time { return time.Unix(0, now.Load()) }}
+	mesh := newBatches()
+	store := func(a *clickhouse.Archive, minute int64) error {
+		begin := epoch.Add(time.Duration(minute) * batchSeconds * time.Second)
+		now.Store(begin.Add(batchSeconds * time.Second).UnixNano())
+		return storeMinute(ctx, a, mesh, uint64(minute), begin)
+	}
+	err = s.archive(options, func(a *clickhouse.Archive) error {
+		for minute := range minutes - 1 {
+			if err := store(a, minute); err != nil {
+				return err
+			}
+			if minute%100 == 99 {
+				fmt.Fprintf(os.Stderr, "filled %d of %d minutes\n", minute+1, minutes)
+			}
+		}
+		return awaitRollUps(ctx, a)
+	})
 	if err != nil {
 		return 0, err
 	}
-	defer func() {
-		if failed := a.Close(); err == nil {
-			err = failed
+	options.RollUp = -1
+	err = s.archive(options, func(a *clickhouse.Archive) error {
+		if err := store(a, minutes-1); err != nil {
+			return err
 		}
-	}()
-	mesh := newBatches()
-	for minute := range minutes {
-		begin := epoch.Add(time.Duration(minute) * batchSeconds * time.Second)
-		now.Store(begin.Add(batchSeconds * time.Second).UnixNano())
-		if err := storeMinute(ctx, a, mesh, uint64(minute), begin); err != nil {
-			return 0, err
+		size, err = a.Size()
+		return err
+	})
+	return size, err
+}
+
+// awaitRollUps waits until all rows are rolled up.
+func awaitRollUps(ctx context.Context, a *clickhouse.Archive) error {
+	for {
+		var left uint64
+		sql := fmt.Sprintf("SELECT count() AS n FROM %[1]s.flows WHERE _commit > (SELECT max(commit) FROM %[1]s._marks WHERE level = 'flows_1m')", database)
+		err := a.Query(ctx, sql, nil, archive.Limits{}, func(r arrow.RecordBatch) error {
+			if column, is := r.Column(0).(*array.Uint64); is && r.NumRows() == 1 {
+				left = column.Value(0)
+			}
+			return nil
+		})
+		if err != nil || left == 0 {
+			return err
 		}
-		if minute%100 == 99 {
-			fmt.Fprintf(os.Stderr, "filled %d of %d minutes\n", minute+1, minutes)
+		fmt.Fprintf(os.Stderr, "%d rows are not rolled up\n", left)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(5 * time.Second):
 		}
 	}
-	return a.Size()
 }
 
 // storeMinute stores a batch of each host together.

@@ -21,7 +21,7 @@ const (
 	batchRows    = hosts * batchSeconds
 	// variants of batches differ in all but the time.
 	variants = 4
-	packets  = 100 // of a row
+	packets  = 10 // of a row
 )
 
 func host(i int) string { return fmt.Sprintf("host-%02d", i) }

@@ -107,6 +107,19 @@ func (s *server) open(options clickhouse.Options) (*clickhouse.Archive, error) {
 	return clickhouse.Open(strings.TrimPrefix(s.cluster.URL(database), "clickhouse:"), options)
 }
 
+// archive opens the archive for the length of work.
+func (s *server) archive(options clickhouse.Options, work func(*clickhouse.Archive) error) error {
+	a, err := s.open(options)
+	if err != nil {
+		return err
+	}
+	err = work(a)
+	if failed := a.Close(); err == nil {
+		err = failed
+	}
+	return err
+}
+
 // with starts a server in a folder, or in a temporary one, for the length of work.
 func with(ctx context.Context, folder string, work func(*server) error) error {
 	if folder == "" {
