@@ -122,8 +122,11 @@ func (p *plan) source(s *answer.Survey, step time.Duration) (list source) {
 			list = append(list, p.rows(s, terms, r[0], r[1]))
 		}
 	}
-	unrolled := fmt.Sprintf("%s >= toDateTime(%d)", storedColumn, max(0, p.unrolled.Unix()))
-	return append(list, p.rows(s, slices.Concat([]string{unrolled}, terms, []string{covers(p.marks[minute], ">")}), m0, m1))
+	// Of all rows in the range few are not rolled up: when they arrived says which.
+	rest := p.rows(s, terms, m0, m1)
+	rest.where = rest.prewhere + " AND " + rest.where
+	rest.prewhere = fmt.Sprintf("%s >= toDateTime(%d) AND %s", storedColumn, max(0, p.unrolled.Unix()), covers(p.marks[minute], ">"))
+	return append(list, rest)
 }
 
 // within is the part of a range that is in whole windows, all of whose rows count before a time.

@@ -98,7 +98,7 @@ func (q *routerReader) askStages(ctx context.Context) error {
 		offsets = ""
 	}
 	h := histogramOf("delay", stageMeasured, offsets)
-	buckets := bucketsSQL(2, fmt.Sprintf("FROM (SELECT %s AS b0, %s AS b1, %s %s)", q.start(), text("stage"), h.list(), from))
+	buckets := bucketsSQL([]string{"b0", "b1"}, true, fmt.Sprintf("FROM (SELECT %s AS b0, %s AS b1, %s %s)", q.start(), text("stage"), h.list(), from))
 	return q.read(ctx, fmt.Sprintf("SELECT b0, bound, n, offsets, b1 FROM (%s) ORDER BY b0, b1, bound", buckets), nil, q.ReadHistograms)
 }
 

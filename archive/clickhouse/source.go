@@ -105,8 +105,11 @@ func (s source) histograms(of string, keys []expression, every int64) string {
 	}
 	var parts []string
 	for _, one := range with {
-		h := histogramColumns{one.of(of + "_bounds_ns"), one.of(of + "_counts"), one.of(of + "_offsets_ns"), one.of(of + "_unknown")}
-		parts = append(parts, fmt.Sprintf("SELECT %s, %s %s", list(one.representation, true), h.list(), one.from()))
+		columns := fmt.Sprintf("%s AS h1, %s AS h2", one.of(of+"_bounds_ns"), one.of(of+"_counts"))
+		if of == "delay" {
+			columns += fmt.Sprintf(", %s AS h3, %s AS h4", one.of("delay_offsets_ns"), one.of("delay_unknown"))
+		}
+		parts = append(parts, fmt.Sprintf("SELECT %s, %s %s", list(one.representation, true), columns, one.from()))
 	}
-	return bucketsSQL(len(keys), "FROM ("+strings.Join(parts, " UNION ALL ")+")")
+	return bucketsSQL(names, of == "delay", "FROM ("+strings.Join(parts, " UNION ALL ")+")")
 }

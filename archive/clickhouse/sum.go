@@ -64,17 +64,16 @@ func (r representation) sums() string {
 	return strings.Join(list, ", ")
 }
 
-// bucketsSQL is the SQL of the buckets of histograms by keys: the keys, named b0 and so on,
-// bound, count and offsets, ordered. from is the FROM of a subquery that has the keys by
-// these names and the columns of histogramColumns.list.
-func bucketsSQL(keys int, from string) string {
-	var names []string
-	for i := range keys {
-		names = append(names, fmt.Sprintf("b%d", i))
+// bucketsSQL is the SQL of the buckets of histograms by named keys: the keys, bound, count and
+// offsets, ordered. from is the FROM of a subquery with the keys and the histograms' bounds and
+// counts, named h1 and h2, and with offsets their sums, and how many are unknown, h3 and h4.
+func bucketsSQL(keys []string, offsets bool, from string) string {
+	arrays, sum := "h1 AS bound, h2 AS c", "CAST(NULL AS Nullable(UInt64))"
+	if offsets {
+		arrays, sum = arrays+", h3 AS o, h4 AS u", fmt.Sprintf("if(sum(u) = 0 AND %s, sum(o), NULL)", fits("o"))
 	}
-	return fmt.Sprintf(`SELECT %[1]s, bound, %[2]s AS n, if(sum(u) = 0 AND %[3]s, sum(o), NULL) AS offsets %[4]s
-		ARRAY JOIN h1 AS bound, h2 AS c, h3 AS o, h4 AS u WHERE c > 0 GROUP BY %[1]s, bound ORDER BY %[1]s, bound`,
-		strings.Join(names, ", "), saturated("c"), fits("o"), from)
+	return fmt.Sprintf("SELECT %[1]s, bound, %[2]s AS n, %[3]s AS offsets %[4]s ARRAY JOIN %[5]s WHERE c > 0 GROUP BY %[1]s, bound ORDER BY %[1]s, bound",
+		strings.Join(keys, ", "), saturated("c"), sum, from, arrays)
 }
 
 // readHistograms reads the histograms of both distributions at once, of the sums that keys lead
