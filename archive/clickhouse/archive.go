@@ -74,6 +74,8 @@ type Archive struct {
 	shards   [][]*node
 	// queries has a place for each of the users' statements at once.
 	queries chan struct{}
+	// rolls has a place for each of the roll-ups at once.
+	rolls chan struct{}
 
 	turns turns
 
@@ -122,7 +124,7 @@ func Open(url string, options Options) (*Archive, error) {
 	options.RollUp = cmp.Or(options.RollUp, l.rollUp, rollUpEvery)
 	a := &Archive{
 		location: l, options: options, queries: make(chan struct{}, cmp.Or(options.Queries.AtOnce, queriesAtOnce)), catalog: ledger.NewCatalog(),
-		retention: map[string]archive.Retention{}, unsaved: map[string]bool{}, unrolled: map[uint64]error{},
+		rolls: make(chan struct{}, rollsAtOnce()), retention: map[string]archive.Retention{}, unsaved: map[string]bool{}, unrolled: map[uint64]error{},
 	}
 	a.background, a.end = context.WithCancel(context.Background())
 	if a.shards, err = l.discover(ctx); err != nil {

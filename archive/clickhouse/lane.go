@@ -180,11 +180,17 @@ func (l *lane) settle(ctx context.Context, stream string) error {
 
 // ask queries a replica of the lane's shard, with what its quorums have.
 func (l *lane) ask(ctx context.Context, sql string, row func(scan func(...any) error) error) error {
+	ctx = l.a.consistent(ctx)
+	return l.anyReplica(ctx, func(n *node) error { return n.query(ctx, sql, row) })
+}
+
+// anyReplica lets replicas of the lane's shard work, one after the other until one succeeds.
+func (l *lane) anyReplica(ctx context.Context, work func(*node) error) error {
 	var failed error
 	for _, n := range l.replicas {
 		err := l.a.ensure(ctx, n)
 		if err == nil {
-			err = n.query(l.a.consistent(ctx), sql, row)
+			err = work(n)
 		}
 		if err == nil || ctx.Err() != nil {
 			return err
@@ -196,10 +202,15 @@ func (l *lane) ask(ctx context.Context, sql string, row func(scan func(...any) e
 
 // consistent makes a query see all that a quorum has, or fail.
 func (a *Archive) consistent(ctx context.Context) context.Context {
+	return driver.Context(ctx, driver.WithSettings(a.consistency()))
+}
+
+// consistency are the settings of consistent.
+func (a *Archive) consistency() driver.Settings {
 	if a.quorum() < 2 {
-		return ctx
+		return driver.Settings{}
 	}
-	return driver.Context(ctx, driver.WithSettings(driver.Settings{"select_sequential_consistency": 1}))
+	return driver.Settings{"select_sequential_consistency": 1}
 }
 
 // pause waits, or until the context ends.

@@ -4,18 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"runtime"
 	"time"
-
-	driver "github.com/ClickHouse/clickhouse-go/v2"
 
 	"pillion.dev/archive"
 	"pillion.dev/measure"
 )
 
-// rolling makes the roll-ups of one lane's rows, beside its commits. One INSERT … SELECT, which
-// becomes one part, rolls up some commits; then a mark says so. Readers go by marks, so a
-// roll-up without its mark is not seen, and a mark without its roll-up does not exist.
+// rolling makes the roll-ups of one lane's rows, beside its commits. The rows of some commits are
+// read and added up here: the servers would take several times as long. One insert, which
+// becomes one part, stores the sums; then a mark says so. Readers go by marks, so a roll-up
+// without its mark is not seen, and a mark without its roll-up does not exist.
 type rolling struct {
 	l      *lane
 	cancel context.CancelFunc
@@ -23,14 +22,25 @@ type rolling struct {
 	// marks are the last of each level; without one it is read.
 	marks map[*level]mark
 	ticks int
+	// rows is how many rows one insert rolls up, sumsMost the most sums of them.
+	rows     int64
+	sumsMost int
 }
 
 const (
-	// rollRows is how many rows one statement rolls up, unless one commit has more.
-	rollRows = 200_000
+	// rollRows is how many rows one insert rolls up at first, and rollRowsMost at most, unless one
+	// commit has more. Parts that were merged are read as a whole for a few of their commits, so
+	// more are rolled up at once as long as there are at most rollSumsMost sums, each of 1.3 KB
+	// with common histograms.
+	rollRows     = 100_000
+	rollRowsMost = 800_000
+	rollSumsMost = 100_000
 	// idleMark is how old the mark of a lane without new rows becomes.
 	idleMark = clockSlack / 2
 )
+
+// rollsAtOnce bounds the memory of roll-ups, of which each takes one processor.
+func rollsAtOnce() int { return max(1, runtime.GOMAXPROCS(0)/2) }
 
 // startRolling begins to roll up the rows of a lane.
 func (l *lane) startRolling() {
@@ -38,11 +48,11 @@ func (l *lane) startRolling() {
 		return
 	}
 	ctx, cancel := context.WithCancel(l.a.background)
-	l.rolling = &rolling{l: l, cancel: cancel, done: make(chan struct{}), marks: map[*level]mark{}}
+	l.rolling = &rolling{l: l, cancel: cancel, done: make(chan struct{}), marks: map[*level]mark{}, rows: rollRows, sumsMost: rollSumsMost}
 	go l.rolling.run(ctx)
 }
 
-// stop ends the statement that is under way.
+// stop ends the roll-up that is under way.
 func (r *rolling) stop() {
 	if r == nil {
 		return
@@ -76,7 +86,7 @@ func (r *rolling) tick(ctx context.Context) error {
 			err = r.roll(ctx, v, up, at)
 		}
 		if err != nil {
-			delete(r.marks, v) // the statement may have succeeded
+			delete(r.marks, v) // the insert may have succeeded
 			return fmt.Errorf("roll up lane %d into %s: %w", r.l.number, v.shown, err)
 		}
 	}
@@ -124,6 +134,10 @@ func (r *rolling) roll(ctx context.Context, v *level, through uint64, at time.Ti
 		if err == nil && from <= to {
 			err = r.insert(ctx, v, m, next, from, to)
 		}
+		if errors.Is(err, errManySums) {
+			r.rows = rollRows
+			continue
+		}
 		if err == nil {
 			err = r.l.a.writeMark(ctx, v, r.l.number, next)
 		}
@@ -141,6 +155,18 @@ func (r *rolling) roll(ctx context.Context, v *level, through uint64, at time.Ti
 	}
 	r.marks[v] = m
 	return nil
+}
+
+var errManySums = errors.New("too many sums")
+
+// adapt chooses how many rows the next insert rolls up, by the sums of the last one.
+func (r *rolling) adapt(sums int) {
+	switch {
+	case sums <= r.sumsMost/4:
+		r.rows = min(r.rows*2, rollRowsMost)
+	case sums > r.sumsMost/2:
+		r.rows = max(r.rows/2, rollRows)
+	}
 }
 
 // recover reads the mark of a level, and makes that of a roll-up that has none.
@@ -205,7 +231,7 @@ func (r *rolling) chunk(ctx context.Context, v *level, after mark, through uint6
 		if err := scan(&commit, &n, &least, &most, &stored); err != nil || full {
 			return err
 		}
-		if full = rows > 0 && rows+n > rollRows; full {
+		if full = rows > 0 && rows+n > r.rows; full {
 			return nil
 		}
 		if rows == 0 {
@@ -222,85 +248,3 @@ func (r *rolling) chunk(ctx context.Context, v *level, after mark, through uint6
 }
 
 func (r *rolling) prefix() string { return r.l.queryPrefix() + "roll-" }
-
-// insert rolls up the rows after a mark through the next one.
-func (r *rolling) insert(ctx context.Context, v *level, after, next mark, from, to int64) error {
-	l := r.l
-	done, err := l.a.turn(ctx, l.replicas[0].shard, v.name)
-	if err != nil {
-		return fmt.Errorf("wait for other lanes: %w", err)
-	}
-	defer done()
-	ctx, cancel := context.WithTimeout(ctx, insertMost)
-	defer cancel()
-	var failed error
-	for i := range l.replicas {
-		n := l.replicas[(int(l.number)+i)%len(l.replicas)]
-		if failed = l.a.ensure(ctx, n); failed == nil {
-			failed = r.insertAt(ctx, n, v, after, next, from, to)
-		}
-		if code(failed) != 0 || failed == nil || ctx.Err() != nil {
-			break // without a code there was no connection; else what was done is read first
-		}
-	}
-	if failed != nil {
-		return failed
-	}
-	commit, owner, err := r.last(ctx, v, after)
-	if err == nil && owner > l.owner {
-		return archive.ErrFenced
-	}
-	if err == nil && commit != next.commit {
-		return fmt.Errorf("commits %d to %d were rolled up as %d", after.commit+1, next.commit, commit)
-	}
-	return err
-}
-
-func (r *rolling) insertAt(ctx context.Context, n *node, v *level, after, next mark, from, to int64) error {
-	f, err := n.identify(ctx)
-	if err != nil {
-		return err
-	}
-	token := fmt.Sprintf("%d/%s/%d", r.l.number, v.shown, after.commit)
-	settings := f.insert(token, r.l.a.quorum())
-	for name, value := range rollSettings {
-		settings[name] = value
-	}
-	if r.l.a.quorum() > 1 {
-		settings["select_sequential_consistency"] = 1
-	}
-	id := fmt.Sprintf("%s%s-%d-%d", r.prefix(), v.shown, next.commit, time.Now().UnixNano())
-	ctx = driver.Context(ctx, driver.WithQueryID(id), driver.WithSettings(settings))
-	return n.Exec(ctx, r.statement(v, after, next, from, to))
-}
-
-// rollSettings make one block of an INSERT … SELECT.
-var rollSettings = driver.Settings{
-	"max_block_size": 1 << 21, "min_insert_block_size_rows": 1 << 21, "min_insert_block_size_bytes": 4 << 30, "max_threads": 1,
-	"max_bytes_before_external_group_by": 512 << 20, "max_bytes_before_external_sort": 512 << 20,
-}
-
-// statement is the INSERT … SELECT. Rows are ordered, so that a repeated one has the same block.
-func (r *rolling) statement(v *level, after, next mark, from, to int64) string {
-	table, of := v.input(r.l.a)
-	var names, values, keys []string
-	for i, s := range summands {
-		names = append(names, s.name)
-		switch {
-		case s.merge != "":
-			values = append(values, of.sum(s.name))
-			continue
-		case s.name == "time":
-			values = append(values, fmt.Sprintf("intDiv(%[1]s, %[2]d) * %[2]d AS g%[3]d", of.of(s.name), int64(v.width), i))
-		default:
-			values = append(values, fmt.Sprintf("%s AS g%d", of.of(s.name), i))
-		}
-		keys = append(keys, fmt.Sprintf("g%d", i))
-	}
-	names = append(names, laneColumn, commitColumn, ownerColumn, storedColumn)
-	values = append(values, fmt.Sprintf("toUInt64(%d)", r.l.number), fmt.Sprintf("toUInt64(%d)", next.commit), fmt.Sprintf("toUInt64(%d)", r.l.owner), fmt.Sprintf("toDateTime(%d)", r.l.a.options.Now().Unix()))
-	where := strings.Join(append(since(time.Unix(0, from)), until(time.Unix(0, to+1))...), " AND ")
-	groups := strings.Join(keys, ", ")
-	return fmt.Sprintf("INSERT INTO %s (%s) SELECT %s FROM %s PREWHERE %s WHERE %s GROUP BY %s ORDER BY %s", r.l.a.local(v.name),
-		strings.Join(names, ", "), strings.Join(values, ", "), table, r.source(after, next.commit), where, groups, groups)
-}

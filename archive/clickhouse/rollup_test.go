@@ -82,6 +82,7 @@ func TestRollUpsOfLanes(t *testing.T) {
 	if err := first.rolling.insert(t.Context(), minute, m, mark{m.commit + 2, now}, now.Add(-time.Hour).UnixNano(), now.Add(time.Hour).UnixNano()); !errors.Is(err, archive.ErrFenced) {
 		t.Errorf("an earlier owner rolls up: %v", err)
 	}
+	expect(minute, 1+2+3+4, 3)
 }
 
 // TestRollUpRetention: rows outlive their retention until they are rolled up.

@@ -16,8 +16,8 @@ type summand struct {
 	kind string
 	// raw is the SQL of the value in a row of flows.
 	raw string
-	// merge is the SQL of the sum of values, {name} standing for a value; empty: a key, by
-	// which sums are told apart.
+	// merge is the SQL of the sum of values, {name} standing for a value; empty for keys, by
+	// which sums are told apart, and for histograms. rollSum.merge does the same.
 	merge string
 }
 
@@ -56,17 +56,15 @@ func distributed(of string) []summand {
 		offsets = "delay_offsets_ns"
 	}
 	h := histogramOf(of, is, offsets)
-	merged := fmt.Sprintf("sumMap({%[1]s_bounds_ns}, arrayMap(c -> least(c, toUInt64(%[2]d)), {%[1]s_counts}), arrayMap(o -> if(o > %[3]d, toUInt64(0), o), {%[1]s_offsets_ns}), arrayMap((o, u) -> if(o > %[3]d, toUInt64(1), u), {%[1]s_offsets_ns}, {%[1]s_unknown}))",
-		of, uint64(flows.CountMax), offsetMost)
 	return []summand{
 		{of + "_count", "UInt64", fmt.Sprintf("if(%s, toUInt64(ifNull(%s_count, 0)), toUInt64(0))", is, of), saturated("{" + of + "_count}")},
 		{of + "_min_ns", "Int64", fmt.Sprintf("toInt64(ifNull(%s_min_ns, 0))", of), fmt.Sprintf("minIf({%s_min_ns}, %s)", of, n)},
 		{of + "_max_ns", "Int64", fmt.Sprintf("toInt64(ifNull(%s_max_ns, 0))", of), fmt.Sprintf("maxIf({%s_max_ns}, %s)", of, n)},
 		{of + "_total_ns", "Decimal(38, 0)", total(of+"_count", of+"_mean_ns", is), "sum({" + of + "_total_ns})"},
-		{of + "_bounds_ns", "Array(Int64)", h.bounds, "tupleElement(" + merged + ", 1)"},
-		{of + "_counts", "Array(UInt64)", h.counts, "tupleElement(" + merged + ", 2)"},
-		{of + "_offsets_ns", "Array(UInt64)", h.offsets, "tupleElement(" + merged + ", 3)"},
-		{of + "_unknown", "Array(UInt64)", h.unknown, "tupleElement(" + merged + ", 4)"},
+		{of + "_bounds_ns", "Array(Int64)", h.bounds, ""},
+		{of + "_counts", "Array(UInt64)", h.counts, ""},
+		{of + "_offsets_ns", "Array(UInt64)", h.offsets, ""},
+		{of + "_unknown", "Array(UInt64)", h.unknown, ""},
 	}
 }
 
