@@ -1,10 +1,14 @@
 package bus
 
 import (
+	"bytes"
+	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 )
@@ -47,6 +51,51 @@ func TestHubConfig(t *testing.T) {
 				t.Errorf("payload %d, routes %v", options.MaxPayload, options.Routes)
 			}
 		})
+	}
+}
+
+// TestAgentConnectsToHub: an agent does not wait for the answer to a question that a cluster does not permit.
+func TestAgentConnectsToHub(t *testing.T) {
+	p := newPKI(t)
+	h := Hub{Name: "hub1", Listen: "127.0.0.1:0", Folder: t.TempDir(), Agents: []string{"a"}}
+	writeNode(t, p, h.Folder)
+	text, err := h.Config()
+	path := filepath.Join(h.Folder, "nats.conf")
+	if err := errors.Join(err, os.WriteFile(path, []byte(text), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	options, err := server.ProcessConfigFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	options.Port, options.NoSigs, options.NoLog = server.RANDOM_PORT, true, true
+	n, err := server.NewServer(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Start()
+	t.Cleanup(func() { n.Shutdown(); n.WaitForShutdown() })
+	eventually(t, "the hub is ready", func() bool { return n.ReadyForConnections(time.Second) })
+	var log bytes.Buffer
+	a, err := ConnectAgent(t.Context(), AgentOptions{
+		URL: "tls://" + n.Addr().String(), TLS: p.agent("a"), Name: "a", Log: slog.New(slog.NewTextHandler(&log, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	eventually(t, "connects", func() bool { _, _, err := a.current(); return err == nil })
+	begun := time.Now()
+	conn, link, _ := a.current()
+	if err := ask(link, conn); err != nil || time.Since(begun) >= helloTime {
+		t.Errorf("asking took %v: %v", time.Since(begun), err)
+	}
+	if err := conn.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	a.Close()
+	if log.Len() > 0 {
+		t.Errorf("logged: %s", &log)
 	}
 }
 

@@ -72,7 +72,7 @@ func (a *Agent) dial() error {
 		nats.SetCustomDialer(&dialer{ctx: a.ctx, left: 1 + strings.Count(a.options.URL, ",")}), nats.SkipHostLookup(), nats.IgnoreDiscoveredServers(),
 		nats.Timeout(dialTime), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.IgnoreAuthErrorAbort(),
 		nats.CustomReconnectDelay(pause), nats.ReconnectBufSize(-1),
-		nats.PingInterval(pingEvery), nats.MaxPingsOutstanding(pingsOut),
+		nats.PingInterval(pingEvery), nats.MaxPingsOutstanding(pingsOut), nats.PermissionErrOnSubscribe(true),
 		nats.ConnectHandler(a.up), nats.ReconnectHandler(a.up),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { a.down(lost(err)) }),
 		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { a.down(err) }),
@@ -137,7 +137,7 @@ func (a *Agent) up(conn *nats.Conn) {
 var errReplaced = errors.New("the connection was replaced")
 
 // hello asks whether the connection is accepted. An external NATS cluster does not
-// answer; it counts as accepted.
+// permit that, or does not answer; it counts as accepted.
 func (a *Agent) hello(link context.Context, conn *nats.Conn) {
 	err := ask(link, conn)
 	a.mu.Lock()
@@ -176,7 +176,10 @@ func ask(link context.Context, conn *nats.Conn) error {
 	}
 	ctx, cancel := context.WithTimeout(link, helloTime)
 	defer cancel()
-	answer, err := subscription.NextMsgWithContext(ctx)
+	if err := conn.FlushWithContext(ctx); err != nil {
+		return nil
+	}
+	answer, err := subscription.NextMsgWithContext(ctx) // at once, if a cluster did not permit the subscription
 	if err != nil {
 		return nil
 	}
@@ -221,6 +224,9 @@ func (a *Agent) failed(_ *nats.Conn, _ *nats.Subscription, err error) {
 	if wasRefused(err) {
 		a.down(err)
 		return
+	}
+	if errors.Is(err, nats.ErrPermissionViolation) && (strings.Contains(err.Error(), helloPrefix) || strings.Contains(err.Error(), answerPrefix)) {
+		return // an external cluster
 	}
 	a.mu.Lock()
 	connected := a.connected
