@@ -28,6 +28,8 @@ type pipe struct {
 	arrived *sync.Cond
 	queue   []item
 	bytes   int64
+	ahead   bool          // a group is decoded or committed
+	took    time.Duration // of the last commit
 	closed  bool
 	failing error   // of the last commit
 	target  *target // nil: the lane is not open
@@ -106,7 +108,7 @@ func (p *pipe) resize(by int64) {
 	p.in.bytes += by
 }
 
-// gather groups queued batches and decodes them while the previous group is being
+// gather groups queued batches and decodes them, without lanes while the previous group is being
 // committed.
 func (p *pipe) gather() {
 	defer close(p.groups)
@@ -120,6 +122,14 @@ func (p *pipe) gather() {
 	}
 }
 
+// A lane lingers until its previous group is committed, and lingerShare times as long as the last commit took, but at
+// most lingerMost: to the archive a commit of a few rows costs nearly as much as one of many, and the more it has to do
+// with the commits of many lanes, the fewer and larger they should be.
+const (
+	lingerShare = 4
+	lingerMost  = 3 * time.Second
+)
+
 // next waits for a first batch, lingers for more, and dequeues them.
 func (p *pipe) next() []item {
 	i := p.in
@@ -131,14 +141,17 @@ func (p *pipe) next() []item {
 		}
 		p.arrived.Wait()
 	}
-	begun := time.Now()
-	wake := time.AfterFunc(p.linger, func() {
+	begun, linger := time.Now(), p.linger
+	if p.lane != bus.NoLane {
+		linger = max(linger, min(lingerShare*p.took, lingerMost))
+	}
+	wake := time.AfterFunc(linger, func() {
 		i.mu.Lock() // a broadcast between the check of the time and Wait below would be lost
 		defer i.mu.Unlock()
 		p.arrived.Broadcast()
 	})
 	defer wake.Stop()
-	for time.Since(begun) < p.linger && p.bytes < i.options.CommitBytes && !p.closed {
+	for (time.Since(begun) < linger || p.ahead) && p.bytes < i.options.CommitBytes && !p.closed {
 		p.arrived.Wait()
 	}
 	var n int
@@ -151,6 +164,7 @@ func (p *pipe) next() []item {
 	if len(p.queue) == 0 {
 		p.queue = nil
 	}
+	p.ahead = p.lane != bus.NoLane
 	return group
 }
 
@@ -170,6 +184,7 @@ func (p *pipe) commitAll() {
 		}
 		if len(group) != 0 || again != nil && open {
 			p.commit(group)
+			p.behind()
 		}
 	}
 	if len(p.own) != 0 {
@@ -178,6 +193,14 @@ func (p *pipe) commitAll() {
 	for n := range p.own {
 		p.in.drop(&p.own[n])
 	}
+}
+
+// behind lets the next group follow.
+func (p *pipe) behind() {
+	p.in.mu.Lock()
+	defer p.in.mu.Unlock()
+	p.ahead = false
+	p.arrived.Broadcast()
 }
 
 // commit stores a group and answers each of its batches.
@@ -206,7 +229,7 @@ func (p *pipe) commit(group []item) {
 			group[place].err = refusal(rejected[n])
 		}
 	}
-	p.settle(group, places, stored, took.Seconds())
+	p.settle(group, places, stored, took)
 }
 
 // store stores batches. After an error nothing of them may be acknowledged, although they may
@@ -279,7 +302,7 @@ func (p *pipe) tell(err error) {
 }
 
 // settle counts and answers the batches of a group, and publishes the new ones.
-func (p *pipe) settle(group []item, places []int, stored []bool, took float64) {
+func (p *pipe) settle(group []item, places []int, stored []bool, took time.Duration) {
 	fresh := map[int]bool{}
 	for n, place := range places {
 		fresh[place] = group[place].err == nil && n < len(stored) && stored[n]
@@ -288,7 +311,7 @@ func (p *pipe) settle(group []item, places []int, stored []bool, took float64) {
 	i.mu.Lock()
 	s := &i.stats
 	s.Commits++
-	s.CommitSeconds += took
+	s.CommitSeconds += took.Seconds()
 	for n := range group {
 		p.resize(-group[n].size())
 		switch it := &group[n]; {
@@ -310,7 +333,8 @@ func (p *pipe) settle(group []item, places []int, stored []bool, took float64) {
 		}
 	}
 	p.stats.Commits++
-	p.stats.CommitSeconds += took
+	p.stats.CommitSeconds += took.Seconds()
+	p.took = took
 	i.changed.Broadcast()
 	i.mu.Unlock()
 	for n := range group {
