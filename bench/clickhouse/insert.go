@@ -61,7 +61,7 @@ func insertByArchive(ctx context.Context, s *server, blocks int) (took time.Dura
 
 func insertPlain(ctx context.Context, s *server, blocks int) (took time.Duration, err error) {
 	c, err := driver.Open(&driver.Options{
-		Addr: []string{s.cluster.Shards[0][0].Address.String()}, Compression: &driver.Compression{Method: driver.CompressionLZ4},
+		Addr: []string{s.Cluster.Shards[0][0].Address.String()}, Compression: &driver.Compression{Method: driver.CompressionLZ4},
 		Settings: driver.Settings{"allow_experimental_low_cardinality_type": 1},
 	})
 	if err != nil {
