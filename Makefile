@@ -257,6 +257,12 @@ bench-clickhouse: install install-fleet build ## measure questions to 100 millio
 	go build -o bin/bench/ ./bench/clickhouse
 	.ci/experiment $(RESULTS) bench/clickhouse-query.yaml bench/clickhouse-insert.yaml
 
+.PHONY: bench-fleet
+bench-fleet: install install-fleet build ## measure three servers, three NATS hubs and ClickHouse with 100 to 10,000 simulated agents, in steps, as far as the machine carries them (20 minutes; QUICK=1: 2 minutes); STEPS=100,300 are others
+	go build -o bin/ github.com/nats-io/nats-server/v2
+	go build -o bin/bench/ ./bench/crowd
+	$(if $(STEPS),STEPS=$(STEPS)) .ci/experiment $(RESULTS) bench/fleet.yaml
+
 .PHONY: bench-page
 bench-page: install build ## measure the page's charts in Chromium, 3 to 200 lines, live (20 minutes; QUICK=1: 2 minutes)
 	@.ci/install test

@@ -100,7 +100,7 @@ var exceptions = []exception{
 	{"main", "bench/ingest", "the load of experiments of `make bench-service`, never shipped: the product is three binaries"},
 	{"main", "bench/campaign", "a test with faults for `make campaign`, never shipped: the product is three binaries"},
 	{"main", "bench/ledger", "a test with faults for `make ledger`, never shipped: the product is three binaries"},
-	{"main", "bench/crowd", "a simulation run by hand and by the page's tests, never shipped: the product is three binaries"},
+	{"main", "bench/crowd", "a simulation run by hand, by the page's tests and by `make bench-fleet`, never shipped: the product is three binaries"},
 	{"main", "ui/pack", "a step of the page's build, run by go generate, never shipped: the product is three binaries"},
 	{"main", "internal/notice/collect", "a step of the build, run by go generate, never shipped: the product is three binaries"},
 	{"main", "internal/sbom", "a step of `make release`, never shipped: the product is three binaries"},

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"connectrpc.com/connect"
@@ -19,11 +20,7 @@ const traceEvery = time.Minute
 
 // createSession creates a session between all agents, unless it exists.
 func createSession(ctx context.Context, s settings) error {
-	token, err := fleet.ReadSecret(s.userFile)
-	if err != nil {
-		return err
-	}
-	client, err := api.NewClient(api.ClientOptions{Server: s.server, Token: token})
+	client, err := s.client()
 	if err != nil {
 		return err
 	}
@@ -40,11 +37,7 @@ func createSession(ctx context.Context, s settings) error {
 
 // label sets the label site of all hosts.
 func (c *crowd) label(ctx context.Context) error {
-	token, err := fleet.ReadSecret(c.settings.userFile)
-	if err != nil {
-		return err
-	}
-	client, err := api.NewClient(api.ClientOptions{Server: c.settings.server, Token: token})
+	client, err := c.settings.client()
 	if err != nil {
 		return err
 	}
@@ -56,4 +49,36 @@ func (c *crowd) label(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// listAgents returns the number of all agents that the first server lists, and the time that it takes, in ms, by pages;
+// 0 without an operator's token.
+func (c *crowd) listAgents(ctx context.Context) (listed int, ms float64, err error) {
+	if c.settings.userFile == "" {
+		return 0, 0, nil
+	}
+	client, err := c.settings.client()
+	if err != nil {
+		return 0, 0, err
+	}
+	defer client.Close()
+	begun := time.Now()
+	agents, err := api.Pages(func(token string) ([]*pillionv1.Agent, string, error) {
+		answer, err := client.Agents.ListAgents(ctx, &pillionv1.ListAgentsRequest{PageSize: api.PageSize, PageToken: token})
+		return answer.GetAgents(), answer.GetNextPageToken(), err
+	})
+	if err != nil {
+		return 0, 0, fmt.Errorf("list agents: %w", err)
+	}
+	return len(agents), time.Since(begun).Seconds() * 1000, nil
+}
+
+// client returns a client of the first server, which the caller closes.
+func (s *settings) client() (*api.Client, error) {
+	token, err := fleet.ReadSecret(s.userFile)
+	if err != nil {
+		return nil, err
+	}
+	server, _, _ := strings.Cut(s.server, ",")
+	return api.NewClient(api.ClientOptions{Server: server, Token: token})
 }

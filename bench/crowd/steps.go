@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log"
 	"os"
@@ -12,16 +13,18 @@ import (
 	"sync"
 	"time"
 
-	"github.com/shirou/gopsutil/v4/process"
-
 	"pillion.dev/bench/fleet"
 	"pillion.dev/measure"
 	"pillion.dev/session"
 )
 
 const (
-	// settleTime is how long a step runs before it is measured.
-	settleTime = 5 * time.Second
+	// settleTime is how long a step runs before it is measured (as long as it is measured, if that is less), since no
+	// more than the rows of drainedWithin wait, which takes settleMost at most: the first rows of lanes and streams
+	// take longer than those that follow.
+	settleTime    = 5 * time.Second
+	drainedWithin = 2 * time.Second
+	settleMost    = time.Minute
 	// A step is carried if this share of its rows is acknowledged while it is measured, and nearly all in this time.
 	carriedShare = 0.95
 	carriedWait  = 5 * time.Second
@@ -61,28 +64,6 @@ func (s *steps) complete() error {
 	return nil
 }
 
-// figures are what one step prints.
-type figures struct {
-	Agents      int     `json:"agents"`
-	JoinSeconds float64 `json:"join_seconds"`
-	Offered     float64 `json:"rows_offered_per_s"`
-	Rate        float64 `json:"rows_acknowledged_per_s"`
-	// Lost rows left an agent's full queue; Waiting ones were not acknowledged at the end.
-	Lost    int64                  `json:"rows_lost"`
-	Waiting int64                  `json:"batches_waiting"`
-	P50     float64                `json:"acknowledgement_p50_ms"`
-	P99     float64                `json:"acknowledgement_p99_ms"`
-	Process map[string]processUsed `json:"processes"`
-	Carried bool                   `json:"carried"`
-}
-
-// processUsed is what a process used; the crowd itself is one of them.
-type processUsed struct {
-	CPU    float64 `json:"cpu_us_per_row"`
-	Share  float64 `json:"cpu_cores"`
-	Memory uint64  `json:"memory_bytes"`
-}
-
 // acknowledged are the times of acknowledgements while they are counted.
 type acknowledged struct {
 	mu    sync.Mutex
@@ -111,7 +92,8 @@ func (a *acknowledged) end() (rows int64, waits []time.Duration) {
 	return a.rows, a.waits
 }
 
-// measureSteps lets the fleet grow and prints the figures of each size, until one is not carried.
+// measureSteps lets the fleet grow and prints the figures of each size, until one is not carried, and
+// then those of the last one that was.
 func (c *crowd) measureSteps(ctx context.Context, token, folder string) error {
 	working, stop := context.WithCancel(ctx)
 	var parts sync.WaitGroup
@@ -119,6 +101,8 @@ func (c *crowd) measureSteps(ctx context.Context, token, folder string) error {
 	defer stop()
 	acks := &acknowledged{}
 	servers := strings.Split(c.settings.server, ",")
+	var carried *figures
+	lines := json.NewEncoder(os.Stdout)
 	for _, size := range c.settings.steps.sizes {
 		begun, before := time.Now(), len(c.hosts)
 		if err := c.populate(size); err != nil {
@@ -135,27 +119,31 @@ func (c *crowd) measureSteps(ctx context.Context, token, folder string) error {
 			return fmt.Errorf("let %d agents join: %w", size, err)
 		}
 		for n, h := range added {
-			phase := time.Second * time.Duration(n) / time.Duration(len(added))
-			parts.Go(func() { h.step(working, phase) })
+			share := float64(n) / float64(len(added))
+			parts.Go(func() { h.step(working, share) })
 			parts.Go(func() { h.sending.Run(working, h.bus) })
 		}
-		f, err := c.measureStep(ctx, acks, time.Since(begun))
+		f, err := c.measureStep(ctx, acks, float64(len(added))/time.Since(begun).Seconds())
 		if err != nil {
 			return err
 		}
-		if err := json.NewEncoder(os.Stdout).Encode(f); err != nil {
+		if err := lines.Encode(f); err != nil {
 			return err
 		}
 		if !f.Carried {
 			break
 		}
+		carried = &f
 	}
-	return nil
+	if carried == nil {
+		return errors.New("no step was carried")
+	}
+	return lines.Encode(carried)
 }
 
-func (c *crowd) measureStep(ctx context.Context, acks *acknowledged, joined time.Duration) (figures, error) {
-	f := figures{Agents: len(c.hosts), JoinSeconds: joined.Seconds(), Offered: float64(len(c.hosts)), Process: map[string]processUsed{}}
-	if err := pause(ctx, settleTime); err != nil {
+func (c *crowd) measureStep(ctx context.Context, acks *acknowledged, joins float64) (figures, error) {
+	f := figures{Agents: len(c.hosts), Joins: joins, Offered: float64(len(c.hosts)) / c.settings.interval.Seconds()}
+	if err := c.settle(ctx, f.Offered); err != nil {
 		return f, err
 	}
 	dropped := c.dropped()
@@ -174,19 +162,30 @@ func (c *crowd) measureStep(ctx context.Context, acks *acknowledged, joined time
 	if err != nil {
 		return f, err
 	}
+	f.Process = spent(before, after, seconds, rows)
 	f.Rate, f.Lost = float64(rows)/seconds, c.dropped()-dropped
-	for _, h := range c.hosts {
-		f.Waiting += h.sending.State().Batches
-	}
+	f.Waiting = c.waiting()
 	if n := len(waits); n > 0 {
 		f.P50, f.P99 = waits[n/2].Seconds()*1000, waits[n*99/100].Seconds()*1000
 	}
-	for name, now := range after {
-		cpu := now.CPU - before[name].CPU
-		f.Process[name] = processUsed{CPU: cpu * 1e6 / max(1, float64(rows)), Share: cpu / seconds, Memory: now.Memory}
+	if f.Listed, f.Listing, err = c.listAgents(ctx); err != nil {
+		return f, err
 	}
 	f.Carried = f.Lost == 0 && f.Rate >= carriedShare*f.Offered && f.P99 < carriedWait.Seconds()*1000
 	return f, nil
+}
+
+// settle waits until rows are stored about as fast as they are sent, or settleMost.
+func (c *crowd) settle(ctx context.Context, offered float64) error {
+	for end := time.Now().Add(settleMost); time.Now().Before(end); {
+		if err := pause(ctx, time.Second); err != nil {
+			return err
+		}
+		if float64(c.waiting()) <= offered*drainedWithin.Seconds() {
+			break
+		}
+	}
+	return pause(ctx, min(settleTime, c.settings.steps.length))
 }
 
 func pause(ctx context.Context, length time.Duration) error {
@@ -198,56 +197,32 @@ func pause(ctx context.Context, length time.Duration) error {
 	}
 }
 
-// dropped returns the rows that left full queues.
-func (c *crowd) dropped() (rows int64) {
-	for _, h := range c.hosts {
-		rows += h.sending.State().DroppedRows
-	}
-	return rows
-}
-
-// used returns the CPU time, in seconds, and the memory of each process.
-func (c *crowd) used() (map[string]processUsed, error) {
-	all := map[string]processUsed{}
-	ids := map[string]int{"crowd": os.Getpid()}
-	for name, id := range c.settings.steps.measured {
-		ids[name] = id
-	}
-	for name, id := range ids {
-		p, err := process.NewProcess(int32(id))
-		if err != nil {
-			return nil, fmt.Errorf("read usage of %s: %w", name, err)
-		}
-		times, err := p.Times()
-		if err != nil {
-			return nil, fmt.Errorf("read CPU time of %s: %w", name, err)
-		}
-		memory, err := p.MemoryInfo()
-		if err != nil {
-			return nil, fmt.Errorf("read memory of %s: %w", name, err)
-		}
-		all[name] = processUsed{CPU: times.User + times.System, Memory: memory.RSS}
-	}
-	return all, nil
-}
-
-// step reports and sends one row each second, of traffic from the next host, until the context ends.
-func (h *host) step(ctx context.Context, phase time.Duration) {
-	task := session.DestinationTask{Session: "crowd", Interval: session.Duration(time.Second), Granularity: session.ByHost}
+// step reports each second, and sends one row in each interval, of traffic from the next host, until the context
+// ends. The times at which hosts do so are spread out, each by its share.
+func (h *host) step(ctx context.Context, share float64) {
+	interval := h.crowd.settings.interval
+	task := session.DestinationTask{Session: "crowd", Interval: session.Duration(interval), Granularity: session.ByHost}
+	reportPhase, rowPhase := phaseOf(share, time.Second), phaseOf(share, interval)
+	row := time.Now().Add(-rowPhase).Truncate(interval).Add(interval)
 	for {
-		boundary := time.Now().Add(-phase).Truncate(time.Second).Add(time.Second)
-		if pause(ctx, time.Until(boundary.Add(phase))) != nil {
+		second := time.Now().Add(-reportPhase).Truncate(time.Second).Add(time.Second)
+		if pause(ctx, time.Until(second.Add(reportPhase))) != nil {
 			return
 		}
 		err := h.report()
-		source := h.neighbour
-		way := h.crowd.world.between(&source.place, &h.place)
-		flow := merge(trafficOf(source.name, h.name), task.Granularity)[0]
-		if err == nil {
-			err = h.sending.Put(&measure.Flows, h.row(&task, source, flow, way, boundary))
+		if err == nil && !time.Now().Before(row.Add(rowPhase)) {
+			source := h.neighbour
+			way := h.crowd.world.between(&source.place, &h.place)
+			flow := merge(trafficOf(source.name, h.name), task.Granularity)[0]
+			err = h.sending.Put(&measure.Flows, h.row(&task, source, flow, way, row))
+			row = row.Add(interval)
 		}
 		if err != nil && h.bus.Connected() {
 			log.Printf("%s: %v", h.name, err)
 		}
 	}
+}
+
+func phaseOf(share float64, interval time.Duration) time.Duration {
+	return time.Duration(share * float64(interval))
 }
