@@ -44,8 +44,11 @@ func fillCommand(f *flag.FlagSet) func(ctx context.Context) (result.Result, erro
 	}
 }
 
+// hourlyLag is how many minutes of rows are rolled up to minutes only, on average.
+const hourlyLag = 30
+
 // fill stores minutes of the mesh, and returns the size of the archive in bytes. Rows arrive much
-// faster than they are measured, so it waits for the roll-ups, before the last minute.
+// faster than they are measured, so it waits for roll-ups where a server would have made them.
 func fill(ctx context.Context, s *server, minutes int64, rollUp time.Duration) (size int64, err error) {
 	var now atomic.Int64 // rows arrive when they are measured
 	now.Store(epoch.UnixNano())
@@ -56,19 +59,28 @@ func fill(ctx context.Context, s *server, minutes int64, rollUp time.Duration) (
 		now.Store(begin.Add(batchSeconds * time.Second).UnixNano())
 		return storeMinute(ctx, a, mesh, uint64(minute), begin)
 	}
-	err = s.archive(options, func(a *clickhouse.Archive) error {
-		for minute := range minutes - 1 {
-			if err := store(a, minute); err != nil {
-				return err
-			}
-			if minute%100 == 99 {
-				fmt.Fprintf(os.Stderr, "filled %d of %d minutes\n", minute+1, minutes)
-			}
+	from := int64(0)
+	for _, part := range []struct {
+		until int64
+		level string
+	}{{minutes - hourlyLag, "flows_1h"}, {minutes - 1, "flows_1m"}} {
+		if from >= part.until {
+			continue
 		}
-		return awaitRollUps(ctx, a)
-	})
-	if err != nil {
-		return 0, err
+		err = s.archive(options, func(a *clickhouse.Archive) error {
+			for ; from < part.until; from++ {
+				if err := store(a, from); err != nil {
+					return err
+				}
+				if from%100 == 99 {
+					fmt.Fprintf(os.Stderr, "filled %d of %d minutes\n", from+1, minutes)
+				}
+			}
+			return awaitRollUps(ctx, a, part.level)
+		})
+		if err != nil {
+			return 0, err
+		}
 	}
 	options.RollUp = -1
 	err = s.archive(options, func(a *clickhouse.Archive) error {
@@ -81,11 +93,11 @@ func fill(ctx context.Context, s *server, minutes int64, rollUp time.Duration) (
 	return size, err
 }
 
-// awaitRollUps waits until all rows are rolled up.
-func awaitRollUps(ctx context.Context, a *clickhouse.Archive) error {
+// awaitRollUps waits until all rows are rolled up into a level.
+func awaitRollUps(ctx context.Context, a *clickhouse.Archive, level string) error {
+	sql := fmt.Sprintf("SELECT count() AS n FROM %[1]s.flows WHERE _commit > (SELECT max(commit) FROM %[1]s._marks WHERE level = '%[2]s')", database, level)
 	for {
 		var left uint64
-		sql := fmt.Sprintf("SELECT count() AS n FROM %[1]s.flows WHERE _commit > (SELECT max(commit) FROM %[1]s._marks WHERE level = 'flows_1m')", database)
 		err := a.Query(ctx, sql, nil, archive.Limits{}, func(r arrow.RecordBatch) error {
 			if column, is := r.Column(0).(*array.Uint64); is && r.NumRows() == 1 {
 				left = column.Value(0)
@@ -95,7 +107,7 @@ func awaitRollUps(ctx context.Context, a *clickhouse.Archive) error {
 		if err != nil || left == 0 {
 			return err
 		}
-		fmt.Fprintf(os.Stderr, "%d rows are not rolled up\n", left)
+		fmt.Fprintf(os.Stderr, "%d rows are not in %s\n", left, level)
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
