@@ -28,12 +28,14 @@ type pipe struct {
 	arrived *sync.Cond
 	queue   []item
 	bytes   int64
-	ahead   bool          // a group is decoded or committed
-	took    time.Duration // of the last commit
-	closed  bool
-	failing error   // of the last commit
-	target  *target // nil: the lane is not open
-	stats   LaneStats
+	ahead   bool // a group is decoded or committed
+	// committed is when the last commit ended, and took how long it took.
+	committed time.Time
+	took      time.Duration
+	closed    bool
+	failing   error   // of the last commit
+	target    *target // nil: the lane is not open
+	stats     LaneStats
 }
 
 // target is where a pipe stores its batches.
@@ -122,13 +124,29 @@ func (p *pipe) gather() {
 	}
 }
 
-// A lane lingers until its previous group is committed, and lingerShare times as long as the last commit took, but at
-// most lingerMost: to the archive a commit of a few rows costs nearly as much as one of many, and the more it has to do
-// with the commits of many lanes, the fewer and larger they should be.
+// A lane lingers until its previous group is committed, and so long that all busy lanes of the server together spend
+// about 1/lingerShare of the time of one with commits, but at most lingerMost: to the archive a commit of a few rows costs
+// nearly as much as one of many, and the more it has to do with the commits of many lanes, the fewer and larger they
+// should be. A lane is busy for busyFor after a commit.
 const (
-	lingerShare = 4
-	lingerMost  = 3 * time.Second
+	lingerShare = 2
+	lingerMost  = 2 * time.Second
+	busyFor     = 5 * time.Second
 )
+
+// lingers returns how long the next group waits for more batches.
+func (p *pipe) lingers() time.Duration {
+	if p.lane == bus.NoLane {
+		return p.linger
+	}
+	busy := time.Duration(1)
+	for _, other := range p.in.lanes {
+		if other != p && time.Since(other.committed) < busyFor {
+			busy++
+		}
+	}
+	return max(p.linger, min(lingerShare*p.took*busy, lingerMost))
+}
 
 // next waits for a first batch, lingers for more, and dequeues them.
 func (p *pipe) next() []item {
@@ -141,10 +159,7 @@ func (p *pipe) next() []item {
 		}
 		p.arrived.Wait()
 	}
-	begun, linger := time.Now(), p.linger
-	if p.lane != bus.NoLane {
-		linger = max(linger, min(lingerShare*p.took, lingerMost))
-	}
+	begun, linger := time.Now(), p.lingers()
 	wake := time.AfterFunc(linger, func() {
 		i.mu.Lock() // a broadcast between the check of the time and Wait below would be lost
 		defer i.mu.Unlock()
@@ -334,7 +349,7 @@ func (p *pipe) settle(group []item, places []int, stored []bool, took time.Durat
 	}
 	p.stats.Commits++
 	p.stats.CommitSeconds += took.Seconds()
-	p.took = took
+	p.took, p.committed = took, time.Now()
 	i.changed.Broadcast()
 	i.mu.Unlock()
 	for n := range group {
