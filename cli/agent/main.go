@@ -34,6 +34,7 @@ type cli struct {
 	Doctor      doctorCmd                     `cmd:"" help:"Check whether this host can measure, with advice."`
 	Lab         labCmd                        `cmd:"" help:"Build and control testbeds of network namespaces and emulated links."`
 	Licenses    command.Licenses              `cmd:"" help:"Print the licences of this program and of the software it contains."`
+	Man         command.Man                   `cmd:"" help:"Print the manual page of this program."`
 	Version     command.Version               `cmd:"" help:"Print the version of this program."`
 }
 
@@ -47,5 +48,5 @@ func Main(args []string) int {
 
 func newParser(ctx context.Context) (*kong.Kong, error) {
 	return command.New(ctx, "pillion-agent", "In-band one-way delay and loss measurement of production traffic.", &cli{},
-		kong.Vars{"folder": service.DefaultFolder, "oml": service.DefaultOML, "mechanisms": mechanisms(), "policy": policy.DefaultFile}, kong.Bind(service.ReadConfig))
+		kong.Vars{"folder": service.DefaultFolder, "oml": service.DefaultOML, "mechanisms": mechanisms(), "policy": policy.DefaultFile}, kong.Bind(service.ReadConfig, manual))
 }

@@ -42,6 +42,7 @@ type cli struct {
 	Login      loginCmd      `cmd:"" help:"Save a server and a token in the configuration file."`
 	Licenses   licensesCmd   `cmd:"" help:"Print the licences of this program and of the software it contains."`
 	Version    versionCmd    `cmd:"" help:"Print the versions of this program and the server."`
+	Man        manCmd        `cmd:"" help:"Print the manual page of this program."`
 	Completion completionCmd `cmd:"" help:"Print the completion script for a shell."`
 }
 
@@ -57,6 +58,7 @@ func Main(args []string) int {
 
 func newParser(ctx context.Context, line *cli) (*kong.Kong, error) {
 	return command.New(ctx, "pillion", "In-band one-way delay and loss measurement of production traffic.", line,
+		kong.Bind(manual),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, WrapUpperBound: 100}),
 		kong.TypeMapper(reflect.TypeFor[time.Time](), kong.MapperFunc(decodeTime)),
 		kong.TypeMapper(reflect.TypeFor[session.PointRequest](), kong.MapperFunc(decodePoint)))

@@ -26,6 +26,7 @@ type cli struct {
 	Archive  archiveCmd                   `cmd:"" help:"Copy the archive of a single server into that of a fleet."`
 	Check    command.Check[server.Config] `cmd:"" help:"Check a configuration file."`
 	Licenses command.Licenses             `cmd:"" help:"Print the licences of this program and of the software it contains."`
+	Man      command.Man                  `cmd:"" help:"Print the manual page of this program."`
 	Version  command.Version              `cmd:"" help:"Print the version of this program."`
 }
 
@@ -56,5 +57,5 @@ func Main(args []string) int {
 
 func newParser(ctx context.Context) (*kong.Kong, error) {
 	return command.New(ctx, "pillion-server", "Run measurements on many hosts and archive their results.", &cli{},
-		kong.Vars{"folder": server.DefaultFolder, "http": server.DefaultHTTP, "bus": server.DefaultBus, "oml": server.DefaultOML, "archive": server.DefaultArchive}, kong.Bind(server.ReadConfig))
+		kong.Vars{"folder": server.DefaultFolder, "http": server.DefaultHTTP, "bus": server.DefaultBus, "oml": server.DefaultOML, "archive": server.DefaultArchive}, kong.Bind(server.ReadConfig, manual))
 }
