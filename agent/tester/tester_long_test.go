@@ -51,14 +51,12 @@ func TestLongBenchmarks(t *testing.T) {
 	r.limit(rate, queue)
 	o := r.options()
 	o.Duration = 3 * time.Second
-	for _, size := range []int{508, 1514} {
-		o.Sizes = []int{size}
-		result := r.throughput(o)
-		if off := result.BitsPerSecond.Median/rate - 1; math.Abs(off) > 0.01 || result.Searches[0].Limit != search.ByDevice {
-			t.Errorf("throughput %+.4f from the truth: %+v", off, result.Searches)
-		} else {
-			t.Logf("%d bytes: throughput %+.4f from the truth, %d trials", size, off, result.Searches[0].Trials)
-		}
+	o.Sizes = []int{508}
+	result := r.throughput(o)
+	if off := result.BitsPerSecond.Median/rate - 1; math.Abs(off) > 0.01 || result.Searches[0].Limit != search.ByDevice {
+		t.Errorf("throughput %+.4f from the truth: %+v", off, result.Searches)
+	} else {
+		t.Logf("throughput %+.4f from the truth, %d trials", off, result.Searches[0].Trials)
 	}
 
 	o.Sizes, o.MaxRate, o.MaxFrames = []int{1514}, 0, 500
