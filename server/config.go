@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/netip"
 	"os"
+	"strings"
 	"time"
 
 	"pillion.dev/archive"
@@ -15,6 +17,7 @@ import (
 	"pillion.dev/measure"
 	"pillion.dev/omsp/collect"
 	"pillion.dev/server/alarm"
+	"pillion.dev/server/notify"
 	"pillion.dev/server/oml"
 )
 
@@ -76,8 +79,14 @@ type Config struct {
 	TrustedProxies []string `yaml:"trusted_proxies"`
 	// AgentCertificates is the validity of agent certificates; default one year.
 	AgentCertificates time.Duration `yaml:"agent_certificates"`
-	// LossEvent is the threshold for loss events.
+	// LossEvent is the threshold of the built-in rule loss.
 	LossEvent LossEvent `yaml:"loss_event"`
+	// Alarms are rules besides the built-in ones, or in their place.
+	Alarms []alarm.Rule `yaml:"alarms"`
+	// Notify are receivers of notifications about alarms.
+	Notify []notify.Receiver `yaml:"notify"`
+	// URL of the page, for links in notifications; default the first of Hosts, and the port of HTTP.
+	URL string `yaml:"url"`
 	// Quotas bound what one agent, source address or user can make the server keep.
 	Quotas Quotas `yaml:"quotas"`
 	// Limits bound what the server keeps for the whole fleet.
@@ -127,8 +136,16 @@ type LossEvent struct {
 	Packets uint64 `yaml:"packets"`
 }
 
-func (e LossEvent) limit() alarm.Limit {
-	return alarm.Limit{Share: *e.Share, Over: e.Over, Packets: e.Packets}
+// rules are the built-in rules: loss above the threshold, pairs of which no packet arrives, and flows lost whole.
+func (e LossEvent) rules() []alarm.Rule {
+	if *e.Share == 0 {
+		return nil
+	}
+	return []alarm.Rule{
+		{Name: alarm.Loss, On: alarm.Loss, Above: alarm.FormatShare(*e.Share), Over: e.Over, Packets: e.Packets},
+		{Name: alarm.Silence, On: alarm.Silence},
+		{Name: alarm.FlowSilence, On: alarm.FlowSilence},
+	}
 }
 
 // complete fills in the defaults.
@@ -224,11 +241,35 @@ func (c Config) Complete() (Config, error) {
 	if c.LossEvent, err = c.LossEvent.complete(); err != nil {
 		return c, err
 	}
+	if _, err = c.rules(); err != nil {
+		return c, err
+	}
+	if c.Notify, err = notify.Complete(c.Notify); err != nil {
+		return c, fmt.Errorf("%w: notify: %w", ErrConfig, err)
+	}
 	if c.Limits, err = c.Limits.complete(); err != nil {
 		return c, err
 	}
 	c.AggregateTo, err = c.AggregateTo.complete()
 	return c, err
+}
+
+// rules are all rules of alarms.
+func (c Config) rules() ([]alarm.Rule, error) {
+	rules, err := alarm.CompleteRules(c.LossEvent.rules(), c.Alarms)
+	if err != nil {
+		return nil, fmt.Errorf("%w: alarms: %w", ErrConfig, err)
+	}
+	return rules, nil
+}
+
+// pageURL is the address of the page for links.
+func (c Config) pageURL() string {
+	if c.URL != "" || len(c.Hosts) == 0 {
+		return strings.TrimSuffix(c.URL, "/")
+	}
+	_, port, _ := net.SplitHostPort(c.HTTP)
+	return "https://" + net.JoinHostPort(c.Hosts[0], port)
 }
 
 // proxies are the trusted ones.

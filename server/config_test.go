@@ -6,21 +6,24 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
-
-	"pillion.dev/server/alarm"
 )
 
 func TestLossEvent(t *testing.T) {
-	usual := alarm.Limit{Share: 0.01, Over: 10 * time.Second, Packets: 100}
+	type limit struct {
+		share   string
+		over    time.Duration
+		packets uint64
+	}
+	usual := limit{"0.01", 10 * time.Second, 100}
 	tests := map[string]struct {
 		text string
-		want alarm.Limit
+		want limit
 		bad  bool
 	}{
 		"empty":        {"http: ':1'", usual, false},
-		"off":          {"loss_event: {share: 0}", alarm.Limit{Over: usual.Over, Packets: usual.Packets}, false},
-		"only packets": {"loss_event: {packets: 5}", alarm.Limit{Share: 0.01, Over: usual.Over, Packets: 5}, false},
-		"all":          {"loss_event: {share: 0.2, over: 1m, packets: 7}", alarm.Limit{Share: 0.2, Over: time.Minute, Packets: 7}, false},
+		"off":          {"loss_event: {share: 0}", limit{}, false},
+		"only packets": {"loss_event: {packets: 5}", limit{"0.01", usual.over, 5}, false},
+		"all":          {"loss_event: {share: 0.2, over: 1m, packets: 7}", limit{"0.2", time.Minute, 7}, false},
 		"per cent":     {"loss_event: {share: 5}", usual, true},
 		"negative":     {"loss_event: {share: -1}", usual, true},
 		"no number":    {"loss_event: {share: .nan}", usual, true},
@@ -40,8 +43,15 @@ func TestLossEvent(t *testing.T) {
 			if test.bad {
 				return
 			}
-			if c, err = c.Complete(); err != nil || c.LossEvent.limit() != test.want {
-				t.Errorf("got %+v, %v, want %+v", c.LossEvent.limit(), err, test.want)
+			if c, err = c.Complete(); err != nil {
+				t.Fatal(err)
+			}
+			got := limit{}
+			if rules := c.LossEvent.rules(); len(rules) > 0 {
+				got = limit{rules[0].Above, rules[0].Over, rules[0].Packets}
+			}
+			if got != test.want {
+				t.Errorf("got %+v, want %+v", got, test.want)
 			}
 		})
 	}

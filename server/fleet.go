@@ -156,6 +156,7 @@ func (f *fleet) lead(ctx context.Context) error {
 	defer stop()
 	var parts sync.WaitGroup
 	parts.Go(func() { cancel(f.s.control.Run(ctx)) })
+	parts.Go(func() { cancel(f.s.runAlarms(ctx)) })
 	parts.Go(func() { f.s.retain(ctx) })
 	parts.Wait()
 	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {

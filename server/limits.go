@@ -13,8 +13,10 @@ type Limits struct {
 	Agents int `yaml:"agents"`
 	// WatchedPairs are the pairs, per session, whose live figures are kept.
 	WatchedPairs int `yaml:"watched_pairs"`
-	// LossPairs are the pairs, per session, whose loss is watched.
+	// LossPairs are the pairs, per session, for which rules of alarms are evaluated.
 	LossPairs int `yaml:"loss_pairs"`
+	// Alarms that may be active.
+	Alarms int `yaml:"alarms"`
 	// ClockPairs are the pairs whose clocks are compared.
 	ClockPairs int `yaml:"clock_pairs"`
 	// MetricsPairs are the pairs with metrics of their own.
@@ -28,6 +30,7 @@ const (
 	defaultAgents       = 100_000
 	defaultWatchedPairs = 100_000
 	defaultLossPairs    = 65_536
+	defaultAlarms       = 5000
 	defaultClockPairs   = 10_000
 	defaultMetricsPairs = 1000
 	defaultPaths        = 50_000
@@ -39,12 +42,12 @@ const spareConnections = 4096
 
 // complete fills in the defaults.
 func (l Limits) complete() (Limits, error) {
-	if min(l.Agents, l.WatchedPairs, l.LossPairs, l.ClockPairs, l.MetricsPairs, l.Paths) < 0 {
+	if min(l.Agents, l.WatchedPairs, l.LossPairs, l.Alarms, l.ClockPairs, l.MetricsPairs, l.Paths) < 0 {
 		return l, fmt.Errorf("%w: limits cannot be negative", ErrConfig)
 	}
 	return Limits{
 		Agents: cmp.Or(l.Agents, defaultAgents), WatchedPairs: cmp.Or(l.WatchedPairs, defaultWatchedPairs),
-		LossPairs: cmp.Or(l.LossPairs, defaultLossPairs), ClockPairs: cmp.Or(l.ClockPairs, defaultClockPairs),
+		LossPairs: cmp.Or(l.LossPairs, defaultLossPairs), Alarms: cmp.Or(l.Alarms, defaultAlarms), ClockPairs: cmp.Or(l.ClockPairs, defaultClockPairs),
 		MetricsPairs: cmp.Or(l.MetricsPairs, defaultMetricsPairs), Paths: cmp.Or(l.Paths, defaultPaths),
 	}, nil
 }
@@ -56,10 +59,8 @@ func (s *server) limitFigures() (figures []web.Figure) {
 	watched, watchedRefused := s.web.Watched()
 	paths, pathsDropped := s.topology.Kept()
 	clocks, clocksRefused := s.clocks.Kept()
-	losses, lossesRefused := 0, uint64(0)
-	if s.loss != nil {
-		losses, lossesRefused = s.loss.Kept()
-	}
+	losses, lossesRefused := s.alarms.Kept()
+	alarms, alarmsRefused := s.alarms.Active()
 	for _, one := range []struct {
 		name        string
 		kept, limit int
@@ -68,6 +69,7 @@ func (s *server) limitFigures() (figures []web.Figure) {
 		{"agents", agents, l.Agents, agentsRefused},
 		{"watched_pairs", watched, l.WatchedPairs, watchedRefused},
 		{"loss_pairs", losses, l.LossPairs, lossesRefused},
+		{"alarms", alarms, l.Alarms, alarmsRefused},
 		{"clock_pairs", clocks, l.ClockPairs, clocksRefused},
 		{"paths", paths, l.Paths, pathsDropped},
 	} {

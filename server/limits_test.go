@@ -28,6 +28,14 @@ type noEvents struct{}
 func (noEvents) Event(event.Event)   {}
 func (noEvents) Change(event.Change) {}
 
+// noAgents are alarm.Agents without labels.
+type noAgents struct{}
+
+func (noAgents) Labels() map[string]map[string]string { return nil }
+func (noAgents) Delivers(string) bool                 { return true }
+func (noAgents) ClockAhead(string) time.Duration      { return 0 }
+func (noAgents) Unheard(time.Duration) []string       { return nil }
+
 // meshOf returns a function that hands over the rows of flows of a second between all of so many hosts, a batch for each.
 func meshOf(b *testing.B, hosts int) func(now time.Time, add func(archive.Batch)) {
 	one := flows.NewDistribution(300, 1e6, 2e6, 1.5e6, histogram.Histogram{})
@@ -90,7 +98,15 @@ func BenchmarkMemoryOfLimits(b *testing.B) {
 			return t
 		},
 		"loss_pair": func() any {
-			l := alarm.New(alarm.Limit{Share: 0.01, Over: 10 * time.Second, Packets: 100}, pairs, noEvents{})
+			config, err := Config{}.Complete()
+			if err != nil {
+				b.Fatal(err)
+			}
+			rules, err := config.rules()
+			if err != nil {
+				b.Fatal(err)
+			}
+			l := alarm.New(alarm.Options{Rules: rules, PairsMost: pairs, Events: noEvents{}, Agents: noAgents{}, Now: clock})
 			mesh(func(batch archive.Batch) { _ = l.Add(batch) }, l.Tick)
 			return l
 		},

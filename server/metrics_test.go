@@ -15,6 +15,8 @@ import (
 	"pillion.dev/api/pillionv1"
 	"pillion.dev/measure"
 	"pillion.dev/measure/flows"
+	"pillion.dev/server"
+	"pillion.dev/server/notify"
 )
 
 var update = flag.Bool("update", false, "write docs/metrics.md")
@@ -24,7 +26,7 @@ const metricsFile = "../docs/metrics.md"
 // TestMetricsReference compares docs/metrics.md with the metrics of a server with an
 // agent, a session and rows of a pair; -update writes it.
 func TestMetricsReference(t *testing.T) {
-	s := start(t, t.TempDir()+"/data")
+	s := startWith(t, t.TempDir()+"/data", server.Config{Notify: []notify.Receiver{{Name: "hook", Webhook: notify.Webhook{URL: "http://127.0.0.1:1/"}}}})
 	agent := s.agent(t, "b")
 	if _, err := s.client(t, s.operator).Sessions.CreateSession(t.Context(), &pillionv1.CreateSessionRequest{
 		Spec: &pillionv1.SessionSpec{Name: "any", Sources: []string{"site=a"}, Destinations: []string{"site=b"}},
@@ -78,6 +80,8 @@ var (
 	metricLabel  = regexp.MustCompile(`(\w+)="`)
 	metricUnits  = []string{"seconds", "bytes", "packets", "rows", "batches", "commits", "connections", "agents", "sessions", "addresses"}
 	metricOthers = map[string]string{ // whose names have no unit
+		"pillion_alarm_notifications_total": "notifications", "pillion_alarm_notifications_failed_total": "attempts",
+		"pillion_alarm_notifications_refused_total": "notifications", "pillion_alarm_notifications_waiting": "groups",
 		"pillion_limit": "items", "pillion_limit_used": "items", "pillion_limit_refused_total": "items",
 		"pillion_ingest_duplicates_total": "batches", "pillion_ingest_rejected_total": "batches", "pillion_ingest_failed_total": "batches",
 		"pillion_live_missed_total": "batches", "pillion_bus_busy_total": "batches", "pillion_audit_unrecorded_total": "calls",

@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"path/filepath"
 	"slices"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -16,7 +15,6 @@ import (
 	"pillion.dev/archive"
 	"pillion.dev/bus"
 	"pillion.dev/measure"
-	"pillion.dev/server/alarm"
 	"pillion.dev/server/control"
 	"pillion.dev/server/event"
 	"pillion.dev/server/ingest"
@@ -124,42 +122,6 @@ func (s *server) followStages(ctx context.Context) {
 	s.follow(ctx, []string{measure.Router.Name}, time.Minute, func() {}, func(batch archive.Batch) error {
 		return s.topology.AddStages(batch.Agent, batch.Record)
 	})
-}
-
-// followLoss watches the loss of all pairs as rows are stored.
-func (s *server) followLoss(ctx context.Context) {
-	if s.loss == nil {
-		return
-	}
-	live, streams := s.ingest.Live(), []string{measure.Flows.Name}
-	if s.fleet == nil {
-		s.followWatcher(ctx, live.WatchOwn(streams, followBuffer), time.Second, s.loss.Tick, s.loss.Add)
-		return
-	}
-	s.loss.Join(alarm.Fleet{Archive: s.archive, Leads: s.leads})
-	var others sync.WaitGroup
-	defer others.Wait()
-	others.Go(func() {
-		s.followWatcher(ctx, live.WatchOthers(streams, followBuffer), time.Second, s.loss.Tick, s.loss.AddOthers)
-	})
-	others.Go(func() { s.recallLoss(ctx) })
-	s.followWatcher(ctx, live.WatchOwn(streams, followBuffer), time.Hour, func() {}, s.loss.Add)
-}
-
-// recallLoss compares the pairs of which this server has begun to store rows with the archive.
-func (s *server) recallLoss(ctx context.Context) {
-	ticks := time.NewTicker(time.Second)
-	defer ticks.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticks.C:
-		}
-		if err := s.loss.Recall(ctx); err != nil && ctx.Err() == nil {
-			s.log.Warn("the alarms of pairs that this server took over wait for the archive", "error", err)
-		}
-	}
 }
 
 // followClocks estimates the clock offsets of all pairs as rows are stored.
@@ -323,5 +285,5 @@ func (s *server) figures() []web.Figure {
 			Help:  "What was refused because an agent, a source address or a user reached a quota, or sent what is invalid.",
 			Label: "quota", LabelValue: cause, Value: float64(refused[cause])})
 	}
-	return slices.Concat(figures, s.limitFigures(), s.laneFigures(), s.fleet.figures())
+	return slices.Concat(figures, s.alarmFigures(), s.limitFigures(), s.laneFigures(), s.fleet.figures())
 }

@@ -28,6 +28,7 @@ import (
 	"pillion.dev/server/ingest"
 	"pillion.dev/server/join"
 	"pillion.dev/server/lane"
+	"pillion.dev/server/notify"
 	"pillion.dev/server/refusal"
 	"pillion.dev/server/skew"
 	"pillion.dev/server/store"
@@ -68,7 +69,8 @@ type server struct {
 	events    *held
 	topology  *topology.Topology
 	clocks    *skew.Clocks
-	loss      *alarm.Loss // nil if loss raises no events
+	alarms    *alarm.Evaluator
+	notifier  *notify.Notifier
 	join      *join.Join
 	web       *web.Server
 	// applications is nil if OML is disabled.
@@ -160,11 +162,11 @@ func (s *server) openIngest() (err error) {
 	}
 	s.refusals = refusal.New(s.local)
 	s.events = &held{Sink: s.local, leads: s.leads}
-	s.topology = topology.New(s.events, s.config.Limits.Paths)
-	s.clocks = skew.New(s.storeClockPair, s.config.Limits.ClockPairs, time.Now, s.log)
-	if *s.config.LossEvent.Share != 0 {
-		s.loss = alarm.New(s.config.LossEvent.limit(), s.config.Limits.LossPairs, s.local)
+	if err := s.openAlarms(); err != nil {
+		return err
 	}
+	s.topology = topology.New(pathChanges{s.events, s.alarms}, s.config.Limits.Paths)
+	s.clocks = skew.New(s.storeClockPair, s.config.Limits.ClockPairs, time.Now, s.log)
 	s.retained = map[string]bool{}
 	return s.applyRetention(context.Background())
 }
@@ -305,6 +307,7 @@ func (s *server) serve(ctx context.Context) error {
 		parts.Go(func() { s.fleet.serve(ctx) })
 	} else {
 		parts.Go(func() { cancel(s.control.Run(ctx)) })
+		parts.Go(func() { cancel(s.runAlarms(ctx)) })
 		parts.Go(func() { s.retain(ctx) })
 	}
 	if s.applications != nil {
@@ -321,7 +324,7 @@ func (s *server) serve(ctx context.Context) error {
 	parts.Go(func() { s.followPaths(ctx) })
 	parts.Go(func() { s.followDelays(ctx) })
 	parts.Go(func() { s.followStages(ctx) })
-	parts.Go(func() { s.followLoss(ctx) })
+	parts.Go(func() { s.followAlarms(ctx) })
 	parts.Go(func() { s.followClocks(ctx) })
 	parts.Go(func() { s.followSent(ctx) })
 	if s.aggregation != nil {

@@ -14,6 +14,7 @@ import (
 
 	"pillion.dev/bus"
 	local "pillion.dev/internal/store"
+	"pillion.dev/server/alarm"
 	"pillion.dev/server/authority"
 	"pillion.dev/server/control"
 	"pillion.dev/server/oml"
@@ -21,7 +22,7 @@ import (
 )
 
 // documents are the files of the state that the servers of a fleet share.
-var documents = slices.Concat(authority.Documents, control.Documents, oml.Documents)
+var documents = slices.Concat(authority.Documents, control.Documents, alarm.Documents, oml.Documents)
 
 // ErrState is a state that the state of a fleet contradicts.
 var ErrState = errors.New("the fleet has another state")

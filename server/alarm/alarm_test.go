@@ -16,6 +16,7 @@ import (
 	"pillion.dev/measure/flows"
 	"pillion.dev/measure/measuretest"
 	"pillion.dev/server/event"
+	"pillion.dev/server/store"
 )
 
 // pairsMost and agentMost are the limits of the tests.
@@ -32,30 +33,74 @@ type recorder []event.Event
 func (r *recorder) Event(e event.Event) { *r = append(*r, e) }
 func (r *recorder) Change(event.Change) {}
 
-// bed is a Loss with its own clock.
+// hosts are Agents.
+type hosts struct {
+	labels  map[string]map[string]string
+	away    map[string]bool // do not deliver
+	unheard []string
+}
+
+func (h *hosts) Labels() map[string]map[string]string { return h.labels }
+func (h *hosts) Delivers(agent string) bool           { return !h.away[agent] }
+func (h *hosts) ClockAhead(string) time.Duration      { return 0 }
+func (h *hosts) Unheard(time.Duration) []string       { return h.unheard }
+
+// bed is an Evaluator with its own clock, which leads.
 type bed struct {
-	t      *testing.T
-	loss   *Loss
+	t *testing.T
+	*Evaluator
+	hosts  hosts
+	folder string
 	events recorder
 	now    time.Time
 }
 
-func newBed(t *testing.T) *bed {
-	b := &bed{t: t, now: start}
-	b.loss = New(Limit{Share: 0.01, Over: 10 * time.Second, Packets: 100}, pairsMost, &b.events)
-	b.loss.now = func() time.Time { return b.now }
+// usual is the rule of most tests.
+var usual = Rule{Name: "loss", On: Loss, Above: "0.01"}
+
+func newBed(t *testing.T) *bed { return bedOf(t, []Rule{usual}) }
+
+// bedOf has built-in rules and others.
+func bedOf(t *testing.T, builtIn []Rule, rules ...Rule) *bed {
+	t.Helper()
+	b := &bed{t: t, now: start, folder: t.TempDir(), hosts: hosts{labels: map[string]map[string]string{"a": {"site": "paris"}, "b": {"role": "core"}}}}
+	b.restart(builtIn, rules...)
 	return b
 }
 
-// flow is a row of flows; nil means null.
-type flow struct {
+// restart opens the state with an Evaluator that has seen nothing.
+func (b *bed) restart(builtIn []Rule, rules ...Rule) {
+	b.t.Helper()
+	all, err := CompleteRules(builtIn, rules)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.Evaluator = New(Options{
+		Rules: all, PairsMost: pairsMost, AlarmsMost: pairsMost, Events: &b.events, Agents: &b.hosts, SiteLabel: "site",
+		Store: store.NewFiles(b.folder, Documents...), Now: func() time.Time { return b.now },
+	})
+	if err := b.Load(b.t.Context()); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// save writes the state.
+func (b *bed) save() {
+	b.t.Helper()
+	if err := b.Save(b.t.Context()); err != nil {
+		b.t.Error(err)
+	}
+}
+
+// row is a row of flows; nil means null.
+type row struct {
 	time            any
 	session, source any
 	interval        any
 	expected, lost  any
 }
 
-func (b *bed) add(agent string, rows ...flow) {
+func (b *bed) add(agent string, rows ...row) {
 	b.t.Helper()
 	var fields []measuretest.Fields
 	for _, r := range rows {
@@ -63,7 +108,7 @@ func (b *bed) add(agent string, rows ...flow) {
 			"time": r.time, "session": r.session, "source": r.source, "interval_ns": r.interval, "expected": r.expected, "lost": r.lost,
 		})
 	}
-	if err := b.loss.Add(archive.Batch{Agent: agent, Record: measuretest.Record(b.t, &measure.Flows, fields...)}); err != nil {
+	if err := b.Add(archive.Batch{Agent: agent, Record: measuretest.Record(b.t, &measure.Flows, fields...)}); err != nil {
 		b.t.Error(err)
 	}
 }
@@ -73,15 +118,15 @@ func (b *bed) seconds(n int, expected, lost uint64) {
 	b.t.Helper()
 	for range n {
 		b.now = b.now.Add(time.Second)
-		b.add("b", flow{b.now, "s", "a", int64(time.Second), expected, lost})
-		b.loss.Tick()
+		b.add("b", row{b.now, "s", "a", int64(time.Second), expected, lost})
+		b.Tick()
 	}
 }
 
 func (b *bed) silence(n int) {
 	for range n {
 		b.now = b.now.Add(time.Second)
-		b.loss.Tick()
+		b.Tick()
 	}
 }
 
@@ -140,10 +185,10 @@ func TestLossWithoutTraffic(t *testing.T) {
 	b.silence(29)
 	b.expect()
 	b.silence(1)
-	b.expect("loss-ended: a > b: loss is over after 49 s, at worst 10 % in 10 s; no packets for 1 min, so the current loss is unknown")
+	b.expect("loss-ended: a > b: loss is over after 49 s, at worst 10 % in 10 s; no packets for 1 min, so the current figure is unknown")
 	b.silence(int(idleFor / time.Second))
-	if len(b.loss.pairs)+len(b.loss.of) != 0 {
-		t.Errorf("idle pairs were kept: %v, %v", b.loss.pairs, b.loss.of)
+	if len(b.pairs)+len(b.of) != 0 {
+		t.Errorf("idle pairs were kept: %v, %v", b.pairs, b.of)
 	}
 }
 
@@ -157,7 +202,7 @@ func TestLongIntervals(t *testing.T) {
 	b := newBed(t)
 	for i := range 5 {
 		b.now = b.now.Add(time.Second)
-		b.add("b", flow{b.now, "s", "a", int64(5 * time.Minute), uint64(1000), uint64(20 - 5*i)})
+		b.add("b", row{b.now, "s", "a", int64(5 * time.Minute), uint64(1000), uint64(20 - 5*i)})
 		b.silence(299)
 	}
 	b.expect("loss: a > b lost 2 % (20 of 1,000 packets) in 5 min, threshold 1 %",
@@ -167,8 +212,8 @@ func TestLongIntervals(t *testing.T) {
 // The loss of a pair is that of all its flows together.
 func TestFlowsOfAPair(t *testing.T) {
 	b := newBed(t)
-	b.add("b", flow{start, "s", "a", nil, uint64(100), uint64(50)}, flow{start, "s", "a", nil, uint64(9900), uint64(0)},
-		flow{start, "other", "a", nil, uint64(100), uint64(3)}, flow{start, "s", nil, nil, uint64(100), uint64(4)})
+	b.add("b", row{start, "s", "a", nil, uint64(100), uint64(50)}, row{start, "s", "a", nil, uint64(9900), uint64(0)},
+		row{start, "other", "a", nil, uint64(100), uint64(3)}, row{start, "s", nil, nil, uint64(100), uint64(4)})
 	if len(b.events) != 2 || b.events[0].Session == b.events[1].Session {
 		t.Fatalf("got %+v", b.events)
 	}
@@ -181,7 +226,7 @@ func TestFlowsOfAPair(t *testing.T) {
 
 func TestInvalidRows(t *testing.T) {
 	far, past := time.Unix(0, math.MaxInt64), time.Unix(0, math.MinInt64)
-	tests := map[string]flow{
+	tests := map[string]row{
 		"no time":         {nil, "s", "a", nil, uint64(1000), uint64(900)},
 		"no counts":       {start, "s", "a", nil, nil, nil},
 		"more than sent":  {start, "s", "a", nil, uint64(1000), uint64(2000)},
@@ -191,12 +236,12 @@ func TestInvalidRows(t *testing.T) {
 		"far behind":      {past, "s", "a", int64(math.MinInt64), uint64(1), uint64(1)},
 		"negative length": {start, "s", "a", int64(-5), uint64(1), uint64(0)},
 	}
-	for name, row := range tests {
+	for name, bad := range tests {
 		t.Run(name, func(t *testing.T) {
 			b := newBed(t)
-			b.add("b", row)
+			b.add("b", bad)
 			b.seconds(5, 1000, 0)
-			b.add("b", row)
+			b.add("b", bad)
 			b.expect()
 			b.seconds(2, 1000, 100)
 			if len(b.events) != 1 || b.events[0].Time.After(b.now) {
@@ -210,7 +255,7 @@ func TestInvalidRows(t *testing.T) {
 	builder.Field(0).(*array.StringBuilder).Append("many")
 	record := builder.NewRecordBatch()
 	defer record.Release()
-	if err := b.loss.Add(archive.Batch{Agent: "b", Record: record}); err != nil {
+	if err := b.Add(archive.Batch{Agent: "b", Record: record}); err != nil {
 		t.Error(err)
 	}
 	b.expect()
@@ -221,11 +266,11 @@ func TestDelayedRows(t *testing.T) {
 	b := newBed(t)
 	b.seconds(20, 1000, 0)
 	for i := range 100 {
-		b.add("b", flow{b.now.Add(time.Duration(i-3600) * time.Second), "s", "a", nil, uint64(1000), uint64(500)})
+		b.add("b", row{b.now.Add(time.Duration(i-3600) * time.Second), "s", "a", nil, uint64(1000), uint64(500)})
 	}
 	b.expect()
 	b.silence(20)
-	b.add("b", flow{start.Add(-time.Hour), "s", "a", nil, uint64(1000), uint64(500)})
+	b.add("b", row{start.Add(-time.Hour), "s", "a", nil, uint64(1000), uint64(500)})
 	if len(b.events) != 1 || !b.events[0].Time.Equal(start.Add(-time.Hour)) {
 		t.Errorf("got %+v", b.events)
 	}
@@ -234,15 +279,15 @@ func TestDelayedRows(t *testing.T) {
 func TestBounds(t *testing.T) {
 	b := newBed(t)
 	for i := range agentMost + 500 {
-		b.add("b", flow{start, "s", fmt.Sprintf("%s%d", strings.Repeat("a", 40), i), nil, uint64(1000), uint64(500)})
+		b.add("b", row{start, "s", fmt.Sprintf("%s%d", strings.Repeat("a", 40), i), nil, uint64(1000), uint64(500)})
 	}
-	if len(b.loss.pairs) != agentMost {
-		t.Errorf("%d pairs are kept", len(b.loss.pairs))
+	if len(b.pairs) != agentMost {
+		t.Errorf("%d pairs are kept", len(b.pairs))
 	}
-	b.add("c", flow{start, strings.Repeat("s", 9999), strings.Repeat("\xff", 9999), nil, uint64(1), uint64(0)})
-	for k := range b.loss.pairs {
-		if len(k.source) > flows.TextMax || len(k.session) > flows.TextMax {
-			t.Errorf("a name of %d bytes is kept", len(k.source))
+	b.add("c", row{start, strings.Repeat("s", 9999), strings.Repeat("\xff", 9999), nil, uint64(1), uint64(0)})
+	for k := range b.pairs {
+		if len(k.Source) > flows.TextMax || len(k.Session) > flows.TextMax {
+			t.Errorf("a name of %d bytes is kept", len(k.Source))
 		}
 	}
 	b.silence(59)
@@ -254,18 +299,17 @@ func TestBounds(t *testing.T) {
 	if len(b.events) != eventsMost+1 { // the last one summarises the hidden ones
 		t.Errorf("%d events were raised", len(b.events))
 	}
-	if last := b.events[len(b.events)-1]; last.Message != fmt.Sprintf("%d more pairs lost more than 1 %% in the last 1 min", agentMost-eventsMost) {
+	if last := b.events[len(b.events)-1]; last.Message != fmt.Sprintf("%d more alarms began in the last 1 min", agentMost-eventsMost) {
 		t.Errorf("got %q", last.Message)
 	}
 }
 
 func TestDisabled(t *testing.T) {
-	b := newBed(t)
-	b.loss.limit.Share = 0
+	b := bedOf(t, []Rule{usual}, Rule{Name: "loss", On: Loss, Above: "5%", Disabled: true})
 	b.seconds(20, 1000, 1000)
 	b.expect()
-	if len(b.loss.pairs) != 0 {
-		t.Error("pairs are kept although events are disabled")
+	if len(b.pairs) != 0 {
+		t.Error("pairs are kept although no rule is enabled")
 	}
 }
 

@@ -1,89 +1,153 @@
 package alarm
 
 import (
+	"strings"
 	"time"
 
 	"pillion.dev/measure/flows"
 )
 
-// slots is the number of slots of a window.
-const slots = 10
-
-// slot sums the rows whose intervals end in one slot of time.
-type slot struct {
-	number         int64 // slots since 1970
-	lost, expected uint64
-}
-
-// pair is the window of one pair, and its ongoing loss.
+// pair is what is known of a pair of agents in a session.
 type pair struct {
-	key
-	// slots is a ring, by number.
-	slots [slots]slot
-	// newest is the latest time of a row; span the length of the window: that of
-	// the limit, or the interval of a row if that is longer.
-	newest time.Time
-	span   time.Duration
-	// lastRow is when the last row arrived, lastTraffic when the last one with packets did.
-	lastRow, lastTraffic time.Time
-
-	// since is when the loss began, or zero. calm is when it fell below half of the
-	// limit, or zero.
-	since, calm time.Time
-	worst       float64
-	shown       bool // an event was raised
-
-	// others: another server stored the last rows. taken is when this one began to, until it knows what was
-	// raised before; orphan: nobody else ends the loss.
-	others, orphan bool
-	taken          time.Time
+	Subject
+	// lastRow is when the last row arrived, lastTraffic when the last one with packets did, received when the last one
+	// with packets that arrived at the destination did.
+	lastRow, lastTraffic, received time.Time
+	// generation of the labels by which the rules were selected.
+	generation int
+	sums       []*sum
+	quiet      quiet
+	silences   []*silence
+	flowRules  []*Rule
+	flows      map[flows.Flow]*flow
 }
 
-// forget makes it a pair without a loss.
-func (p *pair) forget() { p.since, p.calm, p.worst, p.shown = time.Time{}, time.Time{}, 0, false }
-
-// add adds a row and reports whether it was used.
-func (p *pair) add(row *flows.Row, over time.Duration, now time.Time) bool {
-	at := row.End
-	if at.After(now.Add(aheadMost)) {
-		at = now // a wrong clock; this time would hide all later rows
-	}
-	// Old rows arrive after an agent was disconnected or a clock was set back. They must
-	// not be mixed with current rows, but are evaluated if there are no others.
-	if at.Before(p.newest.Add(-over)) {
-		if now.Sub(p.lastRow) < over {
-			return false
-		}
-		p.slots, p.newest, p.calm = [slots]slot{}, at, time.Time{}
-		if !p.since.IsZero() {
-			p.since = at
-		}
-	}
-	p.span = max(over, row.Interval)
-	if at.After(p.newest) {
-		p.newest = at
-	}
-	p.lastRow = now
-	if row.Expected > 0 {
-		p.lastTraffic = now
-	}
-	number := at.UnixNano() / int64(over/slots)
-	s := &p.slots[((number%slots)+slots)%slots]
-	if s.number != number {
-		*s = slot{number: number}
-	}
-	s.lost += row.Lost
-	s.expected += row.Expected
-	return true
+// sum is a rule on a share of packets, for one pair.
+type sum struct {
+	rule *Rule
+	window
+	phase
 }
 
-// sums returns the sums of the window that ends with the newest row.
-func (p *pair) sums(over time.Duration) (lost, expected uint64) {
-	last := p.newest.UnixNano() / int64(over/slots)
-	for _, s := range p.slots {
-		if s.number > last-slots && s.number <= last {
-			lost, expected = lost+s.lost, expected+s.expected
+// silence is a rule on marked packets of which none arrives, for one pair.
+type silence struct {
+	rule *Rule
+	phase
+}
+
+// flow is one that was lost whole in some interval.
+type flow struct {
+	rules   []*flowRule
+	lastRow time.Time
+}
+
+// flowRule is a rule on flows that are lost whole, for one flow.
+type flowRule struct {
+	rule *Rule
+	window
+	phase
+}
+
+// choose makes the pair one of the rules that select it now. What is known of rules that still do stays.
+func (p *pair) choose(rules []*Rule, agents directory, generation int) {
+	sums, silences := p.sums, p.silences
+	p.sums, p.silences, p.flowRules, p.generation = nil, nil, nil, generation
+	for _, rule := range rules {
+		if rule.On == AgentSilence || rule.On == Path || !agents.about(rule, p.Subject) {
+			continue
+		}
+		switch {
+		case rule.sums():
+			one := &sum{rule: rule}
+			for _, old := range sums {
+				if old.rule == rule {
+					one = old
+				}
+			}
+			p.sums = append(p.sums, one)
+		case rule.On == Silence:
+			one := &silence{rule: rule}
+			for _, old := range silences {
+				if old.rule == rule {
+					one = old
+				}
+			}
+			p.silences = append(p.silences, one)
+		case rule.On == FlowSilence:
+			p.flowRules = append(p.flowRules, rule)
 		}
 	}
-	return lost, expected
 }
+
+// busy reports whether an alarm of the pair is active.
+func (p *pair) busy() bool {
+	for _, s := range p.sums {
+		if s.firing() {
+			return true
+		}
+	}
+	for _, s := range p.silences {
+		if s.firing() {
+			return true
+		}
+	}
+	return len(p.flows) > 0
+}
+
+// clone copies texts, which point into a batch that is released.
+func (s Subject) clone() Subject {
+	for _, text := range []*string{&s.Session, &s.Source, &s.Destination, &s.Agent, &s.Flow.Src, &s.Flow.Dst, &s.Flow.Proto} {
+		*text = strings.Clone(*text)
+	}
+	return s
+}
+
+// quiet is what a source sent since its packets last arrived at the destination. Times are of the server's clock.
+type quiet struct {
+	// heard is the end of the latest interval in which packets arrived.
+	heard time.Time
+	// from and to are the beginning and the end of the intervals in which packets were sent and none arrived.
+	from, to time.Time
+	sent     uint64
+	interval time.Duration
+	// lastSent is when the last row of the source arrived.
+	lastSent time.Time
+}
+
+// arrived takes an interval in which packets arrived.
+func (q *quiet) arrived(end time.Time) {
+	if end.After(q.heard) {
+		q.heard = end
+	}
+	if end.After(q.from) {
+		q.from, q.to, q.sent = time.Time{}, time.Time{}, 0
+	}
+}
+
+// left takes an interval in which packets were sent.
+func (q *quiet) left(end time.Time, interval time.Duration, packets uint64, now time.Time) {
+	if packets == 0 || interval < 0 {
+		return
+	}
+	q.lastSent, q.interval = now, interval
+	begin := end.Add(-interval)
+	if begin.Before(q.heard.Add(-quietSlack)) {
+		return // packets of this interval may be those that arrived
+	}
+	if q.from.IsZero() {
+		q.from = begin
+	}
+	if end.After(q.to) {
+		q.to = end
+	}
+	q.sent += packets
+}
+
+// holds reports whether enough packets were sent for long enough and none arrived. Rows of the destination may be
+// an interval later than those of the source.
+func (q *quiet) holds(rule *Rule) bool {
+	return !q.from.IsZero() && q.sent >= rule.Packets && q.to.Sub(q.from) >= max(rule.Over, 2*q.interval+quietSlack)
+}
+
+// quietSlack is how far the clocks of two agents, as the server knows them, may differ.
+const quietSlack = 250 * time.Millisecond

@@ -1,0 +1,105 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"pillion.dev/measure"
+	"pillion.dev/server/alarm"
+	"pillion.dev/server/control"
+	"pillion.dev/server/event"
+	"pillion.dev/server/notify"
+	"pillion.dev/server/web"
+)
+
+func (s *server) openAlarms() error {
+	rules, err := s.config.rules()
+	if err != nil {
+		return err
+	}
+	s.alarms = alarm.New(alarm.Options{
+		Rules: rules, PairsMost: s.config.Limits.LossPairs, AlarmsMost: s.config.Limits.Alarms, Events: s.local,
+		Agents: watchedAgents{s}, Store: s.store, SiteLabel: s.config.SiteLabel, Log: s.log,
+	})
+	s.notifier = notify.New(notify.Options{Receivers: s.config.Notify, Alarms: s.alarms, URL: s.config.pageURL(), Log: s.log})
+	return nil
+}
+
+// watchedAgents is what rules need to know of agents.
+type watchedAgents struct{ s *server }
+
+// spoolBehind is the number of waiting batches from which rows of an agent count as late.
+const spoolBehind = 32
+
+// Labels implements alarm.Agents, as the following do.
+func (w watchedAgents) Labels() map[string]map[string]string { return w.s.control.Labels() }
+
+func (w watchedAgents) Delivers(name string) bool {
+	agent, err := w.s.control.Agent(name)
+	return err == nil && agent.State == control.Connected && agent.Spool.Batches < spoolBehind
+}
+
+func (w watchedAgents) ClockAhead(name string) time.Duration { return w.s.control.ClockAhead(name) }
+
+func (w watchedAgents) Unheard(since time.Duration) []string { return w.s.control.Unheard(since) }
+
+// pathChanges passes changes of paths on to the rules of alarms, too.
+type pathChanges struct {
+	event.Sink
+	alarms *alarm.Evaluator
+}
+
+// Event implements event.Sink.
+func (p pathChanges) Event(e event.Event) {
+	p.Sink.Event(e)
+	if e.Kind == "path-changed" {
+		p.alarms.PathChanged(e.Time, e.Session, e.Agent, e.Peer, e.Message)
+	}
+}
+
+// followAlarms evaluates the rules of alarms as rows are stored, by any server.
+func (s *server) followAlarms(ctx context.Context) {
+	s.follow(ctx, []string{measure.Flows.Name}, time.Second, s.alarms.Tick, s.alarms.Add)
+}
+
+// runAlarms raises alarms and notifies of them until the context ends: what one server of a fleet does.
+func (s *server) runAlarms(ctx context.Context) error {
+	if err := s.alarms.Load(ctx); err != nil {
+		return err
+	}
+	defer s.alarms.Unload()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var parts sync.WaitGroup
+	if s.alarms.WatchesSent() {
+		parts.Go(func() {
+			s.follow(ctx, []string{measure.Sent.Name}, time.Hour, func() {}, s.alarms.Add)
+		})
+	}
+	err := s.notifier.Run(ctx)
+	cancel(err)
+	parts.Wait()
+	saved, stop := context.WithTimeout(context.WithoutCancel(ctx), shutTime)
+	defer stop()
+	return errors.Join(err, s.alarms.Save(saved))
+}
+
+// alarmFigures are the metrics of notifications.
+func (s *server) alarmFigures() (figures []web.Figure) {
+	for _, r := range s.notifier.Stats() {
+		for _, one := range []struct {
+			name, help string
+			value      float64
+		}{
+			{"pillion_alarm_notifications_total", "Notifications that a receiver accepted.", float64(r.Sent)},
+			{"pillion_alarm_notifications_failed_total", "Attempts to notify a receiver that failed, to be repeated.", float64(r.Failed)},
+			{"pillion_alarm_notifications_refused_total", "Notifications that a receiver refused, which are not repeated.", float64(r.Refused)},
+			{"pillion_alarm_notifications_waiting", "Groups of alarms of which a receiver is to be notified.", float64(r.Waiting)},
+		} {
+			figures = append(figures, web.Figure{Name: one.name, Help: one.help, Label: "receiver", LabelValue: r.Receiver, Value: one.value})
+		}
+	}
+	return figures
+}
