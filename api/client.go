@@ -50,6 +50,7 @@ type ClientOptions struct {
 // Client is a client of one server. Its calls return *connect.Error.
 type Client struct {
 	Agents   pillionv1connect.AgentServiceClient
+	Alarms   pillionv1connect.AlarmServiceClient
 	Sessions pillionv1connect.SessionServiceClient
 	Data     pillionv1connect.DataServiceClient
 	Flows    pillionv1connect.FlowServiceClient
@@ -85,6 +86,7 @@ func NewClient(o ClientOptions) (*Client, error) {
 	with := connect.WithInterceptors(timeout(o.Timeout))
 	return &Client{
 		Agents:    pillionv1connect.NewAgentServiceClient(caller, base, with),
+		Alarms:    pillionv1connect.NewAlarmServiceClient(caller, base, with),
 		Sessions:  pillionv1connect.NewSessionServiceClient(caller, base, with),
 		Data:      pillionv1connect.NewDataServiceClient(caller, base, with),
 		Flows:     pillionv1connect.NewFlowServiceClient(caller, base, with),

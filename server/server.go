@@ -224,7 +224,7 @@ func (s *server) openWeb() (err error) {
 	}
 	options := web.Options{
 		Control: s.control, Topology: s.topology, Authority: s.authority, Archive: s.archive,
-		Live: watching{s.ingest.Live()}, Clocks: s.clocks, Events: s.local, Health: s.health, Figures: s.figures, Page: s.page,
+		Live: watching{s.ingest.Live()}, Clocks: s.clocks, Alarms: s.alarms, Events: s.local, Health: s.health, Figures: s.figures, Page: s.page,
 		TLS: s.authority.TLS(), Bus: s.busURL(), MetricsOpen: s.config.MetricsOpen, Queries: s.config.QueriesAtOnce,
 		MetricsPairs: s.config.Limits.MetricsPairs, WatchedPairs: s.config.Limits.WatchedPairs, SiteLabel: s.config.SiteLabel,
 		PlainOff: s.config.PlainHTTP != nil && !*s.config.PlainHTTP, Proxies: proxies, Log: s.log,

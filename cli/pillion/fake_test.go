@@ -23,6 +23,7 @@ import (
 // fake is a server with canned data, over real HTTP.
 type fake struct {
 	pillionv1connect.UnimplementedAgentServiceHandler
+	pillionv1connect.UnimplementedAlarmServiceHandler
 	pillionv1connect.UnimplementedSessionServiceHandler
 	pillionv1connect.UnimplementedDataServiceHandler
 	pillionv1connect.UnimplementedFlowServiceHandler
@@ -57,6 +58,7 @@ func newFake(t *testing.T) (*fake, *httptest.Server) {
 		}
 	}))
 	mux.Handle(pillionv1connect.NewAgentServiceHandler(f, guard))
+	mux.Handle(pillionv1connect.NewAlarmServiceHandler(f, guard))
 	mux.Handle(pillionv1connect.NewSessionServiceHandler(f, guard))
 	mux.Handle(pillionv1connect.NewDataServiceHandler(f, guard))
 	mux.Handle(pillionv1connect.NewFlowServiceHandler(f, guard))

@@ -24,6 +24,7 @@ type cli struct {
 	connection
 
 	Agents     agentsCmd     `cmd:"" help:"List and manage agents, the hosts that have joined."`
+	Alarms     alarmsCmd     `cmd:"" help:"List alarms, acknowledge and silence them."`
 	Session    sessionCmd    `cmd:"" help:"Create and control sessions, the measurements between hosts."`
 	Experiment experimentCmd `cmd:"" help:"Run designed experiments: factors, random blocks, and answers with their uncertainty."`
 	Schedule   scheduleCmd   `cmd:"" help:"List past and future runs of sessions."`

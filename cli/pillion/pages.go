@@ -30,3 +30,11 @@ func listTokens(ctx context.Context, client *api.Client) ([]*pillionv1.Token, er
 		return page.GetTokens(), page.GetNextPageToken(), err
 	})
 }
+
+// listAlarms returns alarms, by ID.
+func listAlarms(ctx context.Context, client *api.Client, active bool) ([]*pillionv1.Alarm, error) {
+	return api.Pages(func(token string) ([]*pillionv1.Alarm, string, error) {
+		page, err := client.Alarms.ListAlarms(ctx, &pillionv1.ListAlarmsRequest{Active: active, PageSize: api.PageSize, PageToken: token})
+		return page.GetAlarms(), page.GetNextPageToken(), err
+	})
+}

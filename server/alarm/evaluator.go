@@ -210,3 +210,6 @@ func (e *Evaluator) mayShow(now time.Time) bool {
 	e.raised++
 	return true
 }
+
+// AllRules returns the rules, disabled ones included.
+func (e *Evaluator) AllRules() []Rule { return e.Rules }

@@ -494,7 +494,7 @@ func newSite(t testing.TB, change ...func(*Options)) *site {
 	s.roots.AddCert(s.signer.Leaf)
 	options := Options{
 		Page:    fstest.MapFS{"index.html": {Data: []byte("<title>Pillion</title>")}},
-		Control: s.control, Topology: fakeTopology{}, Authority: fakeAuthority{}, Archive: s.archive, Live: s.live, Clocks: fakeClocks{},
+		Control: s.control, Topology: fakeTopology{}, Authority: fakeAuthority{}, Archive: s.archive, Live: s.live, Clocks: fakeClocks{}, Alarms: &fakeAlarms{},
 		Events: s.sink, TLS: &tls.Config{Certificates: []tls.Certificate{s.signer}}, Bus: "tls://:4222",
 		Log:    slog.New(slog.NewTextHandler(s.log, nil)),
 		Health: func(context.Context) []Part { return []Part{{Name: "archive", OK: s.archive.fault == nil}} },

@@ -13,6 +13,7 @@ import (
 	"pillion.dev/api/pillionv1"
 	"pillion.dev/archive"
 	"pillion.dev/bus"
+	"pillion.dev/server/alarm"
 	"pillion.dev/server/authority"
 	"pillion.dev/server/control"
 	"pillion.dev/server/topology"
@@ -40,6 +41,10 @@ var codes = []struct {
 	{control.ErrState, connect.CodeFailedPrecondition},
 	{control.ErrRevoked, connect.CodePermissionDenied},
 	{control.ErrSuperseded, connect.CodePermissionDenied},
+	{alarm.ErrUnknown, connect.CodeNotFound},
+	{alarm.ErrMatcher, connect.CodeInvalidArgument},
+	{alarm.ErrSilence, connect.CodeInvalidArgument},
+	{alarm.ErrFollows, connect.CodeUnavailable},
 	{topology.ErrTrace, connect.CodeUnknown},
 	{archive.ErrQuery, connect.CodeInvalidArgument},
 	{archive.ErrUnknown, connect.CodeNotFound},

@@ -35,7 +35,7 @@ type place int
 const (
 	// here is the server that is asked: it has the rows, or asks the archive.
 	here place = iota
-	// leading is the one that runs control: it alone changes agents, sessions and tokens, and its answers
+	// leading is the one that runs control: it alone changes agents, sessions, alarms and tokens, and its answers
 	// include what was changed before.
 	leading
 )
@@ -56,6 +56,13 @@ var roles = map[string]rule{
 	pillionv1connect.AgentServiceDeleteAgentProcedure:   {admin, leading},
 	pillionv1connect.AgentServiceCheckAgentProcedure:    {operator, leading},
 	pillionv1connect.AgentServiceDescribeAgentProcedure: {operator, leading},
+
+	pillionv1connect.AlarmServiceListAlarmsProcedure:       {viewer, leading},
+	pillionv1connect.AlarmServiceAcknowledgeAlarmProcedure: {operator, leading},
+	pillionv1connect.AlarmServiceListAlarmRulesProcedure:   {viewer, here},
+	pillionv1connect.AlarmServiceListSilencesProcedure:     {viewer, leading},
+	pillionv1connect.AlarmServiceCreateSilenceProcedure:    {operator, leading},
+	pillionv1connect.AlarmServiceExpireSilenceProcedure:    {operator, leading},
 
 	pillionv1connect.SessionServicePlanSessionProcedure:   {viewer, leading},
 	pillionv1connect.SessionServiceCreateSessionProcedure: {operator, leading},

@@ -95,6 +95,7 @@ func TestParseRole(t *testing.T) {
 func TestViewersReadAndNothingElse(t *testing.T) {
 	reads := map[string][]string{
 		"AgentService":    {"ListAgents", "GetAgent"},
+		"AlarmService":    {"ListAlarms", "ListAlarmRules", "ListSilences"},
 		"SessionService":  {"PlanSession", "ListSessions", "GetSession", "ListRuns", "ListPoints"},
 		"DataService":     {"ListStreams", "Tail", "Series", "ListRows", "Export"},
 		"FlowService":     {"Windows", "WatchWindows", "WatchPairs", "ListFlows", "PairClocks", "SiteMatrix"},

@@ -47,6 +47,7 @@ type Options struct {
 	Archive   Archive
 	Live      Live
 	Clocks    Clocks
+	Alarms    Alarms
 	Events    event.Sink
 	// Fleet is nil if this server is alone.
 	Fleet Fleet
@@ -159,7 +160,7 @@ func (s *Server) SetSites(of map[string]string) { s.watched.SetSites(of) }
 func (o *Options) complete() error {
 	for name, missing := range map[string]bool{
 		"Control": o.Control == nil, "Topology": o.Topology == nil, "Authority": o.Authority == nil,
-		"Archive": o.Archive == nil, "Live": o.Live == nil, "Clocks": o.Clocks == nil, "Events": o.Events == nil, "Health": o.Health == nil,
+		"Archive": o.Archive == nil, "Live": o.Live == nil, "Clocks": o.Clocks == nil, "Alarms": o.Alarms == nil, "Events": o.Events == nil, "Health": o.Health == nil,
 		"TLS": o.TLS == nil, "Log": o.Log == nil, "Page": o.Page == nil,
 	} {
 		if missing {
@@ -199,6 +200,7 @@ func (s *Server) routes(ctx context.Context, o Options, m *metrics, seconds *liv
 	mux := http.NewServeMux()
 	service := func(path string, handler http.Handler) { mux.Handle(path, s.admit(handler)) }
 	service(pillionv1connect.NewAgentServiceHandler(&agents{o.Control}, options))
+	service(pillionv1connect.NewAlarmServiceHandler(&alarms{o.Alarms}, options))
 	service(pillionv1connect.NewSessionServiceHandler(&sessions{o.Control, o.Now}, options))
 	service(pillionv1connect.NewDataServiceHandler(rows, options))
 	service(pillionv1connect.NewFlowServiceHandler(&flows{rows, seconds, o.SiteLabel, o.Clocks}, options))
