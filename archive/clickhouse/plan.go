@@ -164,7 +164,7 @@ func (p *plan) rows(s *answer.Survey, terms []string, from, to time.Time) segmen
 
 // rolled are the rows of a level in a range of whole windows.
 func (p *plan) rolled(l *level, terms []string, from, to time.Time, marked string) segment {
-	return segment{table: p.a.table(l.name), representation: rolledRows, prewhere: joined(terms, since(from), until(to)), where: marked}
+	return segment{table: p.a.table(l.name), representation: rolledRows, prewhere: joined(terms, since(from), until(to), []string{marked}), where: "1"}
 }
 
 // joined are terms that all hold.
