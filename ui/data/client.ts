@@ -3,6 +3,7 @@
 import { Code, ConnectError, createClient, type Interceptor } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-web";
 import { AgentService } from "../gen/agent_pb.ts";
+import { AlarmService } from "../gen/alarm_pb.ts";
 import { DataService } from "../gen/data_pb.ts";
 import { FlowService } from "../gen/flow_pb.ts";
 import { ServerService } from "../gen/server_pb.ts";
@@ -51,6 +52,7 @@ export function sentence(fault: unknown): string {
 export const transport = createConnectTransport({ baseUrl: location.origin, useBinaryFormat: true, interceptors: [bearer] });
 
 export const agentClient = createClient(AgentService, transport);
+export const alarmClient = createClient(AlarmService, transport);
 export const dataClient = createClient(DataService, transport);
 export const flowClient = createClient(FlowService, transport);
 export const serverClient = createClient(ServerService, transport);

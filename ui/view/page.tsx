@@ -11,9 +11,11 @@ import { Notice } from "../part/notice.tsx";
 import { ThemeButton } from "../part/theme.tsx";
 import { AboutView, LicencesView } from "./about.tsx";
 import { AgentView } from "./agent.tsx";
+import { AlarmsView } from "./alarms.tsx";
 import { EventsView } from "./events.tsx";
 import { ExperimentsView } from "./experiments.tsx";
 import { OverviewView } from "./overview.tsx";
+import { ActiveCount } from "./page/active.tsx";
 import { Failing } from "./page/failing.tsx";
 import { UnseenCount } from "./page/unseen.tsx";
 import { PairView } from "./pair.tsx";
@@ -31,6 +33,7 @@ const views: Record<string, ComponentType> = {
   topology: TopologyView,
   sessions: SessionsView,
   experiments: ExperimentsView,
+  alarms: AlarmsView,
   events: EventsView,
   tokens: TokensView,
   about: AboutView,
@@ -45,6 +48,7 @@ const doors: { to: string; place: string; also?: string[]; label: string; icon: 
   { to: "#/topology", place: "topology", label: "Topology", icon: "topology" },
   { to: "#/sessions", place: "sessions", label: "Sessions", icon: "sessions" },
   { to: "#/experiments", place: "experiments", label: "Experiments", icon: "experiment" },
+  { to: "#/alarms", place: "alarms", label: "Alarms", icon: "warning" },
   { to: "#/events", place: "events", label: "Events", icon: "events" },
 ];
 
@@ -63,7 +67,7 @@ export function Page() {
         {token.value && <nav class="doors" aria-label="Views">
           {doors.map((d) => {
             const here = d.place === place.value || d.also?.includes(place.value);
-            return <a key={d.to} href={d.to} aria-current={here ? "page" : undefined}><Icon name={d.icon} /><span>{d.label}</span>{d.place === "events" && <UnseenCount />}</a>;
+            return <a key={d.to} href={d.to} aria-current={here ? "page" : undefined}><Icon name={d.icon} /><span>{d.label}</span>{d.place === "events" && <UnseenCount />}{d.place === "alarms" && <ActiveCount />}</a>;
           })}
         </nav>}
         <div class="top-end">
