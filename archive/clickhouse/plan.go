@@ -94,7 +94,7 @@ func (p *plan) usable(l *level, s *answer.Survey, step time.Duration) bool {
 
 // source divides the rows of a selection between roll-ups and flows.
 func (p *plan) source(s *answer.Survey, step time.Duration) (list source) {
-	terms := selected(s)
+	terms := selected(s, step != 0)
 	from, to, whole := s.From, s.To, s.Whole()
 	if !p.usable(minute, s, step) {
 		return source{p.rows(s, terms, from, to)}

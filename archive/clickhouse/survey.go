@@ -65,20 +65,32 @@ func until(t time.Time) []string {
 }
 
 // selected are the terms of a selection, without those of time: before the election any
-// session counts.
-func selected(s *answer.Survey) []string {
+// session counts. aligned: the range was extended to whole windows after the election.
+func selected(s *answer.Survey, aligned bool) []string {
 	list := terms(s.Selection)
-	if s.Elected == nil {
+	switch {
+	case s.Elected == nil:
 		return list
-	}
-	if s.Selection.Session != "" {
+	case s.Selection.Session != "":
 		return append(list, "session = "+literal(s.Selection.Session))
+	case aligned && len(s.Elected) > 1:
+		return append(list, sessionIn(s.Elected))
 	}
 	return append(list, elected(s.Elected))
 }
 
-// elected is the term of the sessions that pairs elected: that of most pairs by its name alone,
-// others by pair. Pairs without an election have no rows.
+// sessionIn is the term of the sessions that pairs elected. Of other pairs no session counts.
+func sessionIn(sessions map[answer.Pair]string) string {
+	var all []string
+	for pair, session := range sessions {
+		all = append(all, "("+literal(pair.Source)+", "+literal(pair.Destination)+", "+literal(session)+")")
+	}
+	slices.Sort(all)
+	return "(" + sourceText + ", agent, " + sessionText + ") IN (" + strings.Join(all, ", ") + ")"
+}
+
+// elected is the same where other pairs have no rows: most pairs are not named, but their session
+// is, and a statement with a few names takes less time.
 func elected(sessions map[answer.Pair]string) string {
 	counts, common := map[string]int{}, ""
 	for _, session := range sessions {
@@ -90,20 +102,19 @@ func elected(sessions map[answer.Pair]string) string {
 		}
 	}
 	term := sessionText + " = " + literal(common)
-	var pairs, all []string
+	others := map[answer.Pair]string{}
+	var pairs []string
 	for pair, session := range sessions {
 		if session != common {
-			of := literal(pair.Source) + ", " + literal(pair.Destination)
-			pairs, all = append(pairs, "("+of+")"), append(all, "("+of+", "+literal(session)+")")
+			others[pair] = session
+			pairs = append(pairs, "("+literal(pair.Source)+", "+literal(pair.Destination)+")")
 		}
 	}
-	if len(all) == 0 {
+	if len(others) == 0 {
 		return term
 	}
 	slices.Sort(pairs)
-	slices.Sort(all)
-	return fmt.Sprintf("(%[1]s AND (%[2]s, agent) NOT IN (%[3]s) OR (%[2]s, agent, %[4]s) IN (%[5]s))",
-		term, sourceText, strings.Join(pairs, ", "), sessionText, strings.Join(all, ", "))
+	return fmt.Sprintf("(%s AND (%s, agent) NOT IN (%s) OR %s)", term, sourceText, strings.Join(pairs, ", "), sessionIn(others))
 }
 
 // look reads the sessions and intervals of a selection's rows.
