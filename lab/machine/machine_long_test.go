@@ -83,8 +83,6 @@ var suites = []suite{
 		Tests: []string{
 			"TestModuleDevices/VLAN,_the_device_below",
 			"TestModuleDevices/bond,_its_port",
-			"TestModuleDevices/Geneve_over_IPv4,_the_Geneve_device",
-			"TestModuleDevices/IPIP_and_6in4,_the_device_below",
 			"TestModuleDevices/VRF,_sockets_outside_of_it,_the_device_in_the_VRF",
 			"TestModuleDevices/netkit,_the_device",
 		},
