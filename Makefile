@@ -66,6 +66,10 @@ release: ## build a release of the commit into bin/release: programs, licences, 
 	@.ci/check-generated probe send api internal/notice ui
 	@.ci/release
 
+.PHONY: packages
+packages: release ## pack the release into bin/packages: .deb, .rpm and tarballs of the three programs
+	@.ci/package
+
 .PHONY: reproducible
 reproducible: install-test ## build a release twice, the second time with an empty compiler cache, and compare (10 minutes)
 	COLD=1 go test -count=1 -timeout=60m -tags=long -run='^TestLongReleaseIsReproducible$$' .

@@ -30,7 +30,8 @@ type whichLab struct {
 }
 
 type labUpCmd struct {
-	File string `arg:"" help:"YAML file of the lab."`
+	File    string `arg:"" help:"YAML file of the lab."`
+	Forward int    `help:"Port on this machine's loopback that leads to the server, instead of that in the file." placeholder:"PORT"`
 }
 
 // Run builds the lab.
@@ -38,6 +39,12 @@ func (c *labUpCmd) Run(ctx context.Context) error {
 	spec, err := lab.ReadSpec(c.File)
 	if err != nil {
 		return err
+	}
+	if c.Forward != 0 {
+		if spec.Service == nil {
+			return fmt.Errorf("forward port %d: %s has no server", c.Forward, c.File)
+		}
+		spec.Service.Forward = c.Forward
 	}
 	up, err := lab.Up(ctx, spec, lab.Options{})
 	if err != nil {
