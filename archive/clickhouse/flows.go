@@ -120,10 +120,12 @@ func (a *Archive) readFlows(ctx context.Context, f *answer.Flows, source source)
 		if len(places) > chosenMost {
 			in, chosen = "GLOBAL IN", fmt.Sprintf("SELECT %s FROM (SELECT %s, %s %s %s)", flowNames, strings.Join(named, ", "), ranking, group, order)
 		}
-		source = source.and(func(r representation) string { return "(" + keysOf(keys, r) + ") " + in + " (" + chosen + ")" })
+		source = source.and(func(r representation) string {
+			return "(" + strings.Join(keysOf(keys, r), ", ") + ") " + in + " (" + chosen + ")"
+		})
 	}
 	if byHash := placesOf(hashes); len(byHash) == len(hashes) {
-		hash := func(r representation) string { return "toInt64(" + hashOf(keysOf(keys, r)) + ")" }
+		hash := func(r representation) string { return "toInt64(" + hashOf(strings.Join(keysOf(keys, r), ", ")) + ")" }
 		return a.readHistograms(ctx, source, []expression{hash}, f.Every(), func(r answer.Row) *flows.Sum { return found(f, byHash, r.Int(0)) })
 	}
 	return a.readHistograms(ctx, source, keys, f.Every(), func(r answer.Row) *flows.Sum { return found(f, places, answer.FlowOf(r, 0)) })
@@ -132,15 +134,6 @@ func (a *Archive) readFlows(ctx context.Context, f *answer.Flows, source source)
 // hashOf is the SQL of a number for the keys of a flow, by which histograms are grouped several
 // times as fast as by the keys. It is rarely the same for two flows.
 func hashOf(keys string) string { return "cityHash64(" + keys + ")" }
-
-// keysOf are the keys of a representation.
-func keysOf(keys []expression, r representation) string {
-	list := make([]string, len(keys))
-	for i, key := range keys {
-		list[i] = key(r)
-	}
-	return strings.Join(list, ", ")
-}
 
 // placesOf are the places of hashes; fewer if two are the same.
 func placesOf(hashes []int64) map[int64]int64 {

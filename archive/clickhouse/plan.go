@@ -29,8 +29,8 @@ type plan struct {
 // spanLeast is how many windows of a level a range has at least for which it is used.
 const spanLeast = 24
 
-// plan reads how far the roll-ups are, unless the rows of a range are there and too few windows
-// long for them.
+// plan reads how far the roll-ups are, unless the range is too short for them and its rows are
+// still there.
 func (a *Archive) plan(ctx context.Context, s *answer.Survey) (*plan, error) {
 	p := &plan{a: a, marks: map[*level]map[uint64]mark{}, cutoffs: map[*level]time.Time{}}
 	if a.options.RollUp < 0 {

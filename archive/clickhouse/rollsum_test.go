@@ -22,16 +22,7 @@ import (
 // TestRollSums compares roll-ups of rows with odd values with what ClickHouse adds up.
 func TestRollSums(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
-	_, location, _ := strings.Cut(clickhousetest.Start(t).URL("odd"), ":")
-	a, err := Open(location, Options{RollUp: time.Hour, Now: func() time.Time { return now }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := a.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	a := openAt(t, clickhousetest.Start(t).URL("odd"), &now)
 	random := rand.New(rand.NewPCG(1, 2))
 	for sequence := range uint64(3) {
 		schema := measure.Flows

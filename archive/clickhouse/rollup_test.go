@@ -14,12 +14,11 @@ import (
 	"pillion.dev/measure/measuretest"
 )
 
-// TestRollUpsOfLanes: another owner goes on where the last one stopped, also when that made a
-// roll-up without its mark, and rows stay until they are rolled up.
-func TestRollUpsOfLanes(t *testing.T) {
-	now := time.Unix(1_800_000_000, 0)
-	_, location, _ := strings.Cut(clickhousetest.StartCluster(t, 1, 2).URL("lanes"), ":")
-	a, err := Open(location, Options{RollUp: time.Hour, Now: func() time.Time { return now }})
+// openAt opens an archive of which the clock is a variable. It is not rolled up by itself.
+func openAt(t *testing.T, url string, now *time.Time) *Archive {
+	t.Helper()
+	_, location, _ := strings.Cut(url, ":")
+	a, err := Open(location, Options{RollUp: time.Hour, Now: func() time.Time { return *now }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,6 +27,14 @@ func TestRollUpsOfLanes(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	return a
+}
+
+// TestRollUpsOfLanes: another owner goes on where the last one stopped, also when that made a
+// roll-up without its mark, and rows stay until they are rolled up.
+func TestRollUpsOfLanes(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	a := openAt(t, clickhousetest.StartCluster(t, 1, 2).URL("lanes"), &now)
 	take := func(owner uint64) *lane {
 		t.Helper()
 		l, err := a.openLane(t.Context(), 3, owner)
@@ -88,16 +95,7 @@ func TestRollUpsOfLanes(t *testing.T) {
 // TestRollUpRetention: rows outlive their retention until they are rolled up.
 func TestRollUpRetention(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
-	_, location, _ := strings.Cut(clickhousetest.Start(t).URL("kept"), ":")
-	a, err := Open(location, Options{RollUp: time.Hour, Now: func() time.Time { return now }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := a.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	a := openAt(t, clickhousetest.Start(t).URL("kept"), &now)
 	record := measuretest.Record(t, &measure.Flows, measuretest.Fields{"time": now, "source": "a", "session": "s", "packets": 7})
 	if _, rejected, err := a.Store(t.Context(), []archive.Batch{{Agent: "b", Key: measure.Key{Stream: measure.Flows.Name, Epoch: 1}, Schema: &measure.Flows, Record: record}}); err != nil || len(rejected) > 0 {
 		t.Fatal(rejected, err)
@@ -117,7 +115,7 @@ func TestRollUpRetention(t *testing.T) {
 		t.Errorf("removed %v, %v", removed, err)
 	}
 	var packets string
-	err = a.Query(t.Context(), "SELECT packets FROM flows_1m WHERE session = 's'", nil, archive.Limits{Rows: 10, Time: time.Minute}, func(r arrow.RecordBatch) error {
+	err := a.Query(t.Context(), "SELECT packets FROM flows_1m WHERE session = 's'", nil, archive.Limits{Rows: 10, Time: time.Minute}, func(r arrow.RecordBatch) error {
 		packets += r.Column(0).String()
 		return nil
 	})

@@ -47,26 +47,38 @@ func (s source) and(condition expression) source {
 // it has, and the keys in it. Each of several segments is summed first, on its shards.
 func (s source) grouped(keys []expression, names ...string) (from string, r representation, of []string) {
 	if len(s) == 1 {
-		for _, key := range keys {
-			of = append(of, key(s[0].representation))
-		}
-		return s[0].from(), s[0].representation, of
+		return s[0].from(), s[0].representation, keysOf(keys, s[0].representation)
 	}
-	var parts, groups []string
-	for i := range keys {
-		groups = append(groups, fmt.Sprintf("g%d", i))
-	}
+	var parts []string
+	groups := numberedNames("g", len(keys))
 	for _, one := range s {
-		var columns []string
-		for i, key := range keys {
-			columns = append(columns, key(one.representation)+" AS "+groups[i])
-		}
+		columns := keysOf(keys, one.representation, groups...)
 		for _, name := range names {
 			columns = append(columns, one.sum(name)+" AS "+mergedRows.of(name))
 		}
 		parts = append(parts, "SELECT "+strings.Join(columns, ", ")+" "+one.from()+" GROUP BY "+strings.Join(groups, ", "))
 	}
 	return "FROM (" + strings.Join(parts, " UNION ALL ") + ")", mergedRows, groups
+}
+
+// keysOf are keys in a representation, each with its name if there are names.
+func keysOf(keys []expression, r representation, names ...string) []string {
+	all := make([]string, len(keys))
+	for i, key := range keys {
+		if all[i] = key(r); len(names) > 0 {
+			all[i] += " AS " + names[i]
+		}
+	}
+	return all
+}
+
+// numberedNames are a letter with numbers from 0.
+func numberedNames(letter string, n int) []string {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = fmt.Sprint(letter, i)
+	}
+	return names
 }
 
 // rowHash selects rows: always the same ones.
@@ -77,39 +89,26 @@ func (r representation) rowHash() string {
 // histograms is the SQL of the buckets of a distribution by keys, as of bucketsSQL. With every
 // above 1, one row in so many is read, always the same ones, and at least one for each key.
 func (s source) histograms(of string, keys []expression, every int64) string {
-	names := make([]string, len(keys))
-	for i := range keys {
-		names[i] = fmt.Sprintf("b%d", i)
-	}
-	list := func(r representation, named bool) string {
-		var all []string
-		for i, key := range keys {
-			one := key(r)
-			if named {
-				one += " AS " + names[i]
-			}
-			all = append(all, one)
-		}
-		return strings.Join(all, ", ")
-	}
+	names, offsets := numberedNames("b", len(keys)), of == "delay"
+	named := func(r representation) string { return strings.Join(keysOf(keys, r, names...), ", ") }
 	with := s.and(func(r representation) string { return r.of(of+"_count") + " > 0" })
 	if every > 1 {
 		var parts []string
 		for _, one := range with {
-			parts = append(parts, fmt.Sprintf("SELECT %s, %s AS hash %s", list(one.representation, true), one.rowHash(), one.from()))
+			parts = append(parts, fmt.Sprintf("SELECT %s, %s AS hash %s", named(one.representation), one.rowHash(), one.from()))
 		}
 		least := fmt.Sprintf("SELECT %[1]s, min(hash) FROM (%[2]s) GROUP BY %[1]s", strings.Join(names, ", "), strings.Join(parts, " UNION ALL "))
 		with = with.and(func(r representation) string {
-			return fmt.Sprintf("(%[1]s %% %[2]d = 0 OR (%[3]s, %[1]s) GLOBAL IN (%[4]s))", r.rowHash(), every, list(r, false), least)
+			return fmt.Sprintf("(%[1]s %% %[2]d = 0 OR (%[3]s, %[1]s) GLOBAL IN (%[4]s))", r.rowHash(), every, strings.Join(keysOf(keys, r), ", "), least)
 		})
 	}
 	var parts []string
 	for _, one := range with {
 		columns := fmt.Sprintf("%s AS h1, %s AS h2", one.of(of+"_bounds_ns"), one.of(of+"_counts"))
-		if of == "delay" {
+		if offsets {
 			columns += fmt.Sprintf(", %s AS h3, %s AS h4", one.of("delay_offsets_ns"), one.of("delay_unknown"))
 		}
-		parts = append(parts, fmt.Sprintf("SELECT %s, %s %s", list(one.representation, true), columns, one.from()))
+		parts = append(parts, fmt.Sprintf("SELECT %s, %s %s", named(one.representation), columns, one.from()))
 	}
-	return bucketsSQL(names, of == "delay", "FROM ("+strings.Join(parts, " UNION ALL ")+")")
+	return bucketsSQL(names, offsets, "FROM ("+strings.Join(parts, " UNION ALL ")+")")
 }

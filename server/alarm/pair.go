@@ -1,6 +1,7 @@
 package alarm
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -58,25 +59,21 @@ func (p *pair) choose(rules []*Rule, agents directory, generation int) {
 		}
 		switch {
 		case rule.sums():
-			one := &sum{rule: rule}
-			for _, old := range sums {
-				if old.rule == rule {
-					one = old
-				}
-			}
-			p.sums = append(p.sums, one)
+			p.sums = append(p.sums, kept(sums, func(s *sum) bool { return s.rule == rule }, &sum{rule: rule}))
 		case rule.On == Silence:
-			one := &silence{rule: rule}
-			for _, old := range silences {
-				if old.rule == rule {
-					one = old
-				}
-			}
-			p.silences = append(p.silences, one)
+			p.silences = append(p.silences, kept(silences, func(s *silence) bool { return s.rule == rule }, &silence{rule: rule}))
 		case rule.On == FlowSilence:
 			p.flowRules = append(p.flowRules, rule)
 		}
 	}
+}
+
+// kept returns the one that there is, or else a fresh one.
+func kept[T any](all []*T, is func(*T) bool, fresh *T) *T {
+	if i := slices.IndexFunc(all, is); i >= 0 {
+		return all[i]
+	}
+	return fresh
 }
 
 // busy reports whether an alarm of the pair is active.

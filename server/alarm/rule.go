@@ -117,7 +117,7 @@ const (
 var reserved = []string{labelName, labelSeverity, labelSession, labelSource, labelDestination, labelAgent, labelFlow, labelSourceSite, labelDestinationSite}
 
 var (
-	rulePattern  = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,62}$`)
+	namePattern  = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,62}$`)
 	labelPattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}$`)
 )
 
@@ -151,10 +151,18 @@ func CompleteRules(builtIn, rules []Rule) (all []Rule, err error) {
 	return append(all, rules...), nil
 }
 
+// CheckName checks the name of a rule, or of a receiver of its alarms.
+func CheckName(name string) error {
+	if !namePattern.MatchString(name) {
+		return fmt.Errorf("name %q: use letters, digits and _.-, at most 63, the first a letter", name)
+	}
+	return nil
+}
+
 // complete fills in the defaults and validates the rule.
 func (r Rule) complete() (Rule, error) {
-	if !rulePattern.MatchString(r.Name) {
-		return r, fmt.Errorf("%w: name %q: use letters, digits and _.-, at most 63, the first a letter", ErrRule, r.Name)
+	if err := CheckName(r.Name); err != nil {
+		return r, fmt.Errorf("%w: %w", ErrRule, err)
 	}
 	i := slices.IndexFunc(conditions, func(c condition) bool { return c.name == r.On })
 	if i < 0 {
@@ -245,7 +253,7 @@ func (r *Rule) selection(condition) error {
 }
 
 func (r *Rule) texts(condition) error {
-	if !rulePattern.MatchString(r.Severity) {
+	if !namePattern.MatchString(r.Severity) {
 		return fmt.Errorf("%w: severity %q: use a word such as warning or critical", ErrRule, r.Severity)
 	}
 	for name, value := range r.Labels {

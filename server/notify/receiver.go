@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/mail"
 	"net/url"
-	"regexp"
 	"slices"
 	"time"
 
@@ -84,8 +83,6 @@ const (
 	addressesMost = 50
 )
 
-var receiverPattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,62}$`)
-
 // Complete fills in the defaults of receivers and validates them.
 func Complete(receivers []Receiver) ([]Receiver, error) {
 	if len(receivers) > receiversMost {
@@ -97,8 +94,8 @@ func Complete(receivers []Receiver) ([]Receiver, error) {
 		if slices.ContainsFunc(receivers[:i], func(o Receiver) bool { return o.Name == r.Name }) {
 			return nil, fmt.Errorf("%w: two receivers are named %q", ErrReceiver, r.Name)
 		}
-		if !receiverPattern.MatchString(r.Name) {
-			return nil, fmt.Errorf("%w: name %q: use letters, digits and _.-, at most 63, the first a letter", ErrReceiver, r.Name)
+		if err := alarm.CheckName(r.Name); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrReceiver, err)
 		}
 		if err := r.complete(); err != nil {
 			return nil, fmt.Errorf("receiver %q: %w", r.Name, err)
