@@ -67,6 +67,10 @@ func (b *bed) reach(host string) string {
 		_ = sshd.Process.Signal(os.Interrupt)
 		_ = sshd.Wait()
 	})
+	eventually(b.t, "sshd to listen", func() bool {
+		listening := b.exec(host, "ss", "--no-header", "--listening", "--tcp", "--numeric", "sport = :22")
+		return strings.Contains(listening, "0.0.0.0:22") && strings.Contains(listening, "[::]:22")
+	})
 	return folder
 }
 

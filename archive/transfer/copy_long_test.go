@@ -30,7 +30,8 @@ func TestLongInterrupted(t *testing.T) {
 			for try := 0; ; try++ {
 				ctx, cancel := context.WithCancel(t.Context())
 				timer := time.AfterFunc(time.Duration(random.Int64N(int64(most))), cancel)
-				outcomes, err := transfer.Copy(ctx, from, to, transfer.Options{Source: "one", Lane: laneOf, ChunkRows: 300})
+				// A replica counts for a quorum only some time after its table was made.
+				outcomes, err := transfer.Copy(ctx, from, to, transfer.Options{Source: "one", Lane: laneOf, ChunkRows: 300, Patience: time.Minute})
 				ended := ctx.Err() != nil
 				timer.Stop()
 				cancel()
