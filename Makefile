@@ -79,6 +79,11 @@ vulnerabilities: ## ask the public databases for known vulnerabilities of Go mod
 	@.ci/install page
 	@.ci/vulnerabilities
 
+.PHONY: site
+site: ## build the site of the documents into bin/site; bin/site/index.html also works without a web server
+	@.ci/install site
+	@.ci/site bin/site
+
 .PHONY: clib
 clib: ## build the C library into clib/build
 	@$(MAKE) -C clib

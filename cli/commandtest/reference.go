@@ -75,7 +75,7 @@ func Sections(model *kong.Application) string {
 		fmt.Fprintf(&b, "\n## %s %s\n\n%s\n", model.Name, command.Path(node), node.Help)
 		text, examples := command.Detail(node)
 		if text != "" {
-			b.WriteString("\n" + text + "\n")
+			b.WriteString("\n" + strings.ReplaceAll(text, "\n  - ", "\n- ") + "\n") // lists are indented on a terminal
 		}
 		if examples != "" {
 			b.WriteString("\n```\n" + examples + "\n```\n")
