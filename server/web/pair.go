@@ -22,22 +22,12 @@ const sweepEvery = 10 * time.Second
 // otherLabel stands for all pairs beyond the limit.
 const otherLabel = "other"
 
-// delayEdges are the upper bounds of the histogram's buckets, in nanoseconds. The first
-// is for the negative delays of clocks that are not synchronised.
-var delayEdges = func() []int64 {
-	edges := []int64{0}
-	for decade := int64(10_000); decade <= 1_000_000_000; decade *= 10 {
-		edges = append(edges, decade, 2*decade, 5*decade)
-	}
-	return append(edges, 10_000_000_000)
-}()
-
 // pairKey identifies a source, a destination and a session.
 type pairKey struct{ source, destination, session string }
 
 // pair is the sum of all rows of one pair since the server started.
 type pair struct {
-	seen time.Time
+	started, seen time.Time
 	rows.Sum
 }
 
@@ -74,7 +64,7 @@ func newPairs(limit int, now func() time.Time) *pairs {
 	p := &pairs{
 		limit: limit, now: now, known: map[pairKey]*pair{},
 		delay: prometheus.NewDesc("pillion_delay_seconds",
-			"One-way delay (RFC 7679), each counted at the lower bound of its bucket in flows; the sum decreases with negative delays.",
+			"One-way delay (RFC 7679), in classic and native buckets; the sum decreases with negative delays.",
 			pairLabels, nil),
 		overflowed: prometheus.NewDesc("pillion_pairs_overflow_rows_total",
 			"Rows of flows that were summed under the label other because there were too many pairs.", nil, nil),
@@ -105,8 +95,7 @@ func (p *pairs) Collect(to chan<- prometheus.Metric) {
 		for i, d := range p.counters {
 			to <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(*counts[i]), labels...)
 		}
-		count, buckets := one.buckets()
-		to <- prometheus.MustNewConstHistogram(p.delay, count, one.Delay.Total.ToFloat64(0)/1e9, buckets, labels...)
+		to <- newDelay(p.delay, &one.Delay.Histogram, one.Delay.Total.ToFloat64(0)/1e9, one.started, labels)
 	}
 }
 
@@ -123,19 +112,6 @@ func (p *pairs) add(batch archive.Batch) error {
 	return nil
 }
 
-// buckets returns the number of delays, and how many of them are at or below each edge.
-func (p *pair) buckets() (count uint64, upTo map[float64]uint64) {
-	upTo = map[float64]uint64{}
-	h, next := &p.Delay.Histogram, 0
-	for _, edge := range delayEdges {
-		for ; next < len(h.Bounds) && h.Bounds[next] <= edge; next++ {
-			count += h.Counts[next]
-		}
-		upTo[float64(edge)/1e9] = count
-	}
-	return h.Total(), upTo
-}
-
 func (p *pairs) find(key pairKey) *pair {
 	one, now := p.known[key], p.now()
 	if one == nil && len(p.known) >= p.limit && now.Sub(p.swept) >= sweepEvery {
@@ -147,7 +123,7 @@ func (p *pairs) find(key pairKey) *pair {
 		one = p.known[key]
 	}
 	if one == nil {
-		one = &pair{}
+		one = &pair{started: now}
 		p.known[pairKey{strings.Clone(key.source), strings.Clone(key.destination), strings.Clone(key.session)}] = one
 	}
 	one.seen = now
