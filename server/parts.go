@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"path/filepath"
 	"slices"
 	"time"
@@ -136,25 +135,21 @@ func (s *server) followSent(ctx context.Context) {
 	s.join.Close()
 }
 
-// nameAddresses tells the topology which agent has which address, and what its host is, and the API at which site.
+// nameAddresses tells the topology the host of each agent, with its addresses, and the API its site.
 func (s *server) nameAddresses() {
-	names, hosts, sites := map[netip.Addr]string{}, map[string]topology.Host{}, map[string]string{}
+	hosts, sites := map[string]topology.Host{}, map[string]string{}
 	anySite := false
 	for _, agent := range s.control.Agents() {
-		hosts[agent.Name] = topology.Host{
+		host := topology.Host{
 			IOAMID: agent.IOAMID, Boot: agent.Boot, ClockErrorNs: agent.Clock.MaxErrorNs, Interfaces: agent.Interfaces,
 		}
+		for _, conflict := range agent.AddressConflicts {
+			host.Disputed = append(host.Disputed, conflict.Address)
+		}
+		hosts[agent.Name] = host
 		sites[agent.Name] = agent.Labels[s.config.SiteLabel]
 		anySite = anySite || sites[agent.Name] != ""
-		for _, i := range agent.Interfaces {
-			for _, text := range i.Addresses {
-				if prefix, err := netip.ParsePrefix(text); err == nil {
-					names[prefix.Addr()] = agent.Name
-				}
-			}
-		}
 	}
-	s.topology.SetAgents(names)
 	s.topology.SetHosts(hosts)
 	if !anySite {
 		sites = nil

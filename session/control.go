@@ -263,6 +263,9 @@ type Interface struct {
 	MTU       int      `json:"mtu"`
 	Up        bool     `json:"up"`
 	Addresses []string `json:"addresses,omitempty"` // prefixes
+	// Loopback: its addresses name the host, such as the identifier of a router, and may be those of a
+	// service that several hosts provide; nothing is measured to them unless they are named.
+	Loopback bool `json:"loopback,omitempty"`
 }
 
 // Clock is the state of a host's clock.

@@ -8,8 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vishvananda/netlink"
+
 	"pillion.dev/agent/spool"
 	"pillion.dev/internal/clock"
+	"pillion.dev/internal/netns"
+	"pillion.dev/internal/test/namespace"
 	"pillion.dev/measure"
 	"pillion.dev/probe/hook"
 )
@@ -85,6 +89,38 @@ func TestSamplesDescribeThisHost(t *testing.T) {
 	state, err := Describe()
 	if err != nil || state.Kernel == "" {
 		t.Errorf("got %+v, %v", state, err)
+	}
+}
+
+// TestLoopbackAddresses: what names a router is reported as an address of loopback; without one,
+// loopback is left out.
+func TestLoopbackAddresses(t *testing.T) {
+	host := namespace.New(t)
+	for _, want := range [][]string{nil, {"192.0.2.7/32"}} {
+		err := netns.Do(host, func() error {
+			lo, err := netlink.LinkByName("lo")
+			for _, text := range want {
+				address, _ := netlink.ParseAddr(text)
+				err = errors.Join(err, netlink.AddrAdd(lo, address))
+			}
+			if err != nil {
+				return err
+			}
+			interfaces, err := Addresses()
+			var got []string
+			for _, i := range interfaces {
+				if i.Loopback {
+					got = append(got, i.Addresses...)
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("got %+v, want %v", interfaces, want)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

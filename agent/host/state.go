@@ -51,8 +51,8 @@ func Kernel() (string, error) {
 	return unix.ByteSliceToString(name.Release[:]), nil
 }
 
-// Addresses are the host's interfaces other than loopback, each with its global unicast
-// addresses.
+// Addresses are the host's interfaces, each with its global unicast addresses. Loopback is among
+// them if it has any, as on routers: they reply to traces from it.
 func Addresses() ([]session.Interface, error) {
 	found, err := net.Interfaces()
 	if err != nil {
@@ -60,16 +60,16 @@ func Addresses() ([]session.Interface, error) {
 	}
 	var interfaces []session.Interface
 	for _, i := range found {
-		if i.Flags&net.FlagLoopback != 0 {
-			continue
-		}
 		addresses, err := i.Addrs()
 		if err != nil {
 			continue // removed meanwhile
 		}
-		interfaces = append(interfaces, session.Interface{
-			Name: i.Name, MTU: i.MTU, Up: i.Flags&net.FlagUp != 0, Addresses: global(addresses),
-		})
+		described := session.Interface{
+			Name: i.Name, MTU: i.MTU, Up: i.Flags&net.FlagUp != 0, Loopback: i.Flags&net.FlagLoopback != 0, Addresses: global(addresses),
+		}
+		if !described.Loopback || len(described.Addresses) > 0 {
+			interfaces = append(interfaces, described)
+		}
 	}
 	return interfaces, nil
 }

@@ -379,10 +379,13 @@ func (a *agent) host() session.Host {
 	}
 }
 
-// global returns the global unicast addresses of these interfaces.
+// global returns the global unicast addresses of these interfaces, but for those of loopback.
 func global(interfaces []session.Interface) []string {
 	var addresses []string
 	for _, i := range interfaces {
+		if i.Loopback {
+			continue
+		}
 		for _, text := range i.Addresses {
 			text, _, _ = strings.Cut(text, "/")
 			if addr, err := netip.ParseAddr(text); err == nil && addr.IsGlobalUnicast() && addr.Zone() == "" && !addr.Is4In6() {

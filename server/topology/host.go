@@ -16,6 +16,8 @@ type Host struct {
 	// ClockErrorNs bounds the error of its clock.
 	ClockErrorNs int64
 	Interfaces   []session.Interface
+	// Disputed are addresses of its interfaces that another agent keeps.
+	Disputed []string
 }
 
 // hosts are those of the agents by name. It is not changed.
@@ -24,27 +26,68 @@ type hosts struct {
 	nodes   map[string]string // agents by the identifier of their IOAM node
 }
 
-// SetHosts replaces what is known of the agents. An identifier that two of them claim names
-// neither.
+// SetHosts replaces what is known of the agents. An agent knows all addresses of its host, so that
+// a router with an agent is one node. An identifier or an address that two of them claim names neither.
 func (t *Topology) SetHosts(byAgent map[string]Host) {
 	h := hosts{byAgent: byAgent, nodes: map[string]string{}}
-	twice := map[string]bool{}
+	owners := map[netip.Addr]string{}
 	for agent, host := range byAgent {
-		if host.IOAMID == 0 {
-			continue
+		if host.IOAMID != 0 {
+			claim(h.nodes, fmt.Sprintf("0x%06x", host.IOAMID), agent)
 		}
-		id := fmt.Sprintf("0x%06x", host.IOAMID)
-		twice[id] = h.nodes[id] != "" || twice[id]
-		h.nodes[id] = agent
-	}
-	for id, is := range twice {
-		if is {
-			delete(h.nodes, id)
+		for _, address := range host.addresses() {
+			claim(owners, address, agent)
 		}
 	}
+	settle(h.nodes)
+	settle(owners)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.hosts = h
+	t.hosts, t.agents = h, owners
+}
+
+// contested stands for several claimants; no agent has the name.
+const contested = "\x00"
+
+// claim enters an agent as the only one that has something.
+func claim[K comparable](owners map[K]string, what K, agent string) {
+	if owner, claimed := owners[what]; claimed && owner != agent {
+		agent = contested
+	}
+	owners[what] = agent
+}
+
+// settle removes what several agents claim.
+func settle[K comparable](owners map[K]string) {
+	for what, agent := range owners {
+		if agent == contested {
+			delete(owners, what)
+		}
+	}
+}
+
+// addresses are those of its interfaces that no other agent keeps. Addresses that are local to a
+// link, which many hosts share, do not name a host.
+func (h *Host) addresses() []netip.Addr {
+	disputed := make(map[netip.Addr]bool, len(h.Disputed))
+	for _, text := range h.Disputed {
+		if address, err := netip.ParseAddr(text); err == nil {
+			disputed[address.Unmap()] = true
+		}
+	}
+	var addresses []netip.Addr
+	for _, i := range h.Interfaces {
+		for _, text := range i.Addresses {
+			prefix, err := netip.ParsePrefix(text)
+			if err != nil {
+				continue
+			}
+			if address := prefix.Addr().Unmap().WithZone(""); address.IsGlobalUnicast() && !disputed[address] {
+				addresses = append(addresses, address)
+			}
+		}
+	}
+	return addresses
 }
 
 // clock bounds the error of a delay from one agent to another that is due to their clocks.

@@ -83,7 +83,7 @@ func addDelays(t *testing.T, topology *Topology, rows []map[string]any) {
 // traced one; an agent is recognised by its identifier.
 func TestIOAMPaths(t *testing.T) {
 	topology, _ := newTopology(t)
-	topology.SetHosts(map[string]Host{
+	setHosts(topology, map[string]Host{
 		"a": {ClockErrorNs: 100}, "b": {ClockErrorNs: 200, Boot: "x"}, "c": {IOAMID: 0x102, ClockErrorNs: 400, Boot: "x"},
 		"d": {IOAMID: 0x109}, "e": {IOAMID: 0x109},
 	})
@@ -192,7 +192,7 @@ func TestIOAMRows(t *testing.T) {
 // packets take the same is none.
 func TestIOAMPathChanges(t *testing.T) {
 	topology, events := newTopology(t)
-	topology.SetHosts(map[string]Host{"c": {IOAMID: 0x103}})
+	setHosts(topology, map[string]Host{"c": {IOAMID: 0x103}})
 	second := 0
 	next := func(names ...string) {
 		t.Helper()
@@ -299,7 +299,7 @@ func TestStagesJoin(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			topology, _ := newTopology(t)
-			topology.SetHosts(map[string]Host{"c": {IOAMID: 0x102, Interfaces: row.interfaces}})
+			setHosts(topology, map[string]Host{"c": {IOAMID: 0x102, Interfaces: row.interfaces}})
 			addDelays(t, topology, delayRows(5, "0x000102", 90, 1000, 2000))
 			if row.stages != nil {
 				if err := topology.AddStages("c", recordBy(t, &measure.Router, row.stages)); err != nil {
@@ -347,10 +347,10 @@ func TestStagesOfBothDirections(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			topology, _ := newTopology(t)
-			topology.SetAgents(map[netip.Addr]string{
+			setAgents(topology, map[netip.Addr]string{
 				netip.MustParseAddr("10.0.1.1"): "a", netip.MustParseAddr("10.0.2.1"): "b", netip.MustParseAddr("10.0.3.1"): "c", netip.MustParseAddr("10.0.4.1"): "c",
 			})
-			topology.SetHosts(map[string]Host{"c": {IOAMID: 0x102, Interfaces: through}})
+			setHosts(topology, map[string]Host{"c": {IOAMID: 0x102, Interfaces: through}})
 			rows := delayRows(5, "0x000101 0x000102 0x000103", 90, 1000, 3000, 2000, 1000)
 			addDelays(t, topology, rows)
 			for _, r := range rows {
@@ -399,7 +399,7 @@ func TestStagesOfBothDirections(t *testing.T) {
 func TestStagesBesideTraceroute(t *testing.T) {
 	for second, want := range map[int]bool{-70: false, 20: true, 1000: false} {
 		topology, _ := newTopology(t)
-		topology.SetHosts(map[string]Host{"c": {Interfaces: []session.Interface{{Name: "east", Addresses: []string{"10.0.3.1/24"}}}}})
+		setHosts(topology, map[string]Host{"c": {Interfaces: []session.Interface{{Name: "east", Addresses: []string{"10.0.3.1/24"}}}}})
 		add(t, topology, "a", "b", result(-time.Hour, "b", "c b"))
 		err := topology.AddStages("c", recordBy(t, &measure.Router, []map[string]any{{
 			"time": start.Add(time.Duration(second) * time.Second), "session": "", "input": "east", "output": "west", "stage": "transit",

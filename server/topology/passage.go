@@ -115,7 +115,7 @@ func narrow(a, b []string) []string {
 // facing are the interfaces of an agent on a network of any of these addresses.
 func (b *builder) facing(agent string, addresses []string) (names []string) {
 	for _, i := range b.hosts.byAgent[agent].Interfaces {
-		if slices.ContainsFunc(addresses, func(address string) bool { return network(i, address) }) {
+		if !i.Loopback && slices.ContainsFunc(addresses, func(address string) bool { return network(i, address) }) {
 			names = append(names, i.Name)
 		}
 	}
@@ -125,7 +125,7 @@ func (b *builder) facing(agent string, addresses []string) (names []string) {
 // holders are the interfaces of an agent that have an address: one at most, unless it is local to a link.
 func (b *builder) holders(agent, address string) (names []string) {
 	for _, i := range b.hosts.byAgent[agent].Interfaces {
-		if slices.ContainsFunc(i.Addresses, func(text string) bool { return strings.HasPrefix(text, address+"/") && address != "" }) {
+		if !i.Loopback && slices.ContainsFunc(i.Addresses, func(text string) bool { return strings.HasPrefix(text, address+"/") && address != "" }) {
 			names = append(names, i.Name)
 		}
 	}

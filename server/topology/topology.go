@@ -1,8 +1,9 @@
 // Package topology merges traced paths into one graph: agents, the routers between
 // them, and hops without a reply.
 //
-// All addresses of an agent are one node. Each address of a router is a node: traces
-// cannot tell which addresses belong to one router, and there is no alias resolution.
+// All addresses of an agent are one node: it states those of its host, so that a router with an
+// agent is one node, also in the paths of both directions. Of other routers each address is a node:
+// traces cannot tell which addresses belong to one router.
 // A hop without a reply is a node between its neighbours, shared by all paths with the
 // same number of silent hops between the same two nodes.
 //
@@ -52,7 +53,7 @@ type Topology struct {
 	most   int // paths; the least recently traced is dropped first
 
 	mu     sync.Mutex
-	agents map[netip.Addr]string
+	agents map[netip.Addr]string // by the addresses that they state; not changed
 	hosts  hosts
 	paths  map[key]*list.Element // of *path
 	order  *list.List            // front: most recently traced
@@ -91,17 +92,6 @@ func New(events event.Sink, most int) *Topology {
 		agents: map[netip.Addr]string{}, paths: map[key]*list.Element{}, order: list.New(),
 		partial: map[packetTrace]*packetPath{}, stages: map[string]routerStages{},
 	}
-}
-
-// SetAgents replaces the mapping of addresses to agents.
-func (t *Topology) SetAgents(agents map[netip.Addr]string) {
-	unmapped := make(map[netip.Addr]string, len(agents))
-	for address, agent := range agents {
-		unmapped[address.Unmap().WithZone("")] = agent
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.agents = unmapped
 }
 
 // Add takes one traced path. The hops of a trace may be spread over several results of

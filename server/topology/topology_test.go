@@ -35,8 +35,21 @@ func newTopology(t *testing.T) (*Topology, *record) {
 			agents[netip.AddrFrom4([4]byte{10, 0, byte(i + 1), byte(last + 1)})] = name
 		}
 	}
-	topology.SetAgents(agents)
+	setAgents(topology, agents)
 	return topology, events
+}
+
+// setAgents names addresses without interfaces, setHosts leaves the names of addresses as they are.
+func setAgents(topology *Topology, agents map[netip.Addr]string) {
+	topology.mu.Lock()
+	defer topology.mu.Unlock()
+	topology.agents = agents
+}
+
+func setHosts(topology *Topology, byAgent map[string]Host) {
+	agents := topology.agents
+	topology.SetHosts(byAgent)
+	setAgents(topology, agents)
 }
 
 var addresses = map[string]string{
@@ -139,6 +152,31 @@ func checkWhole(t *testing.T, graph Graph) {
 			}
 		}
 	}
+}
+
+// TestRouterWithAgent: all addresses that an agent states are its node, in both directions of a path,
+// but for those that another one keeps or states too.
+func TestRouterWithAgent(t *testing.T) {
+	topology := New(&record{}, 10)
+	topology.now = func() time.Time { return start }
+	on := func(addresses ...string) []session.Interface { return []session.Interface{{Addresses: addresses}} }
+	topology.SetHosts(map[string]Host{
+		"a": {Interfaces: on("10.0.1.1/24", "172.17.0.1/16", "fe80::1/64")},
+		"b": {Interfaces: on("10.0.2.1/24", "172.17.0.1/16", "fe80::1/64", "192.0.2.3/32"), Disputed: []string{"192.0.2.3"}},
+		"r": {Interfaces: append(on("192.0.2.1/24", "nonsense"), session.Interface{Loopback: true, Addresses: []string{"192.0.2.2/32", "192.0.2.3/32"}})},
+	})
+	add(t, topology, "a", "b", result(0, "b", "r1 b"))
+	add(t, topology, "b", "a", result(0, "a", "r2 r3 a"))
+	graph := topology.Graph("")
+	for i, want := range []string{"agent:a agent:r agent:b", "agent:b agent:r agent:r agent:a"} {
+		if got := strings.Join(graph.Paths[i].Nodes, " "); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+	if len(graph.Nodes) != 3 || len(topology.agents) != 5 {
+		t.Errorf("got nodes %+v of %v", graph.Nodes, topology.agents)
+	}
+	checkWhole(t, graph)
 }
 
 func TestGraphIsComplete(t *testing.T) {
@@ -318,7 +356,7 @@ func TestConcurrentUse(t *testing.T) {
 				if err := topology.Add("a", "b", fmt.Sprint(worker), result(time.Duration(i)*time.Second, "b", words)); err != nil {
 					t.Error(err)
 				}
-				topology.SetAgents(map[netip.Addr]string{netip.MustParseAddr(addresses["b"]): "b"})
+				setAgents(topology, map[netip.Addr]string{netip.MustParseAddr(addresses["b"]): "b"})
 				if graph := topology.Graph(""); len(graph.Paths) != 1 {
 					t.Errorf("got %d paths, want 1", len(graph.Paths))
 				}
@@ -341,7 +379,7 @@ func mesh(agents int) *Topology {
 	for i := range agents {
 		names[netip.AddrFrom4([4]byte{10, 1, byte(i), 1})] = fmt.Sprintf("agent%d", i)
 	}
-	topology.SetAgents(names)
+	setAgents(topology, names)
 	for from := range agents {
 		for to := range agents {
 			if from == to {

@@ -88,6 +88,12 @@ describe("extend", () => {
     expect(again).toEqual(new Map([...again.keys()].map((id) => [id, whole.get(id)])));
   });
 
+  it("leaves a router in its position that turns out to have more addresses, or an agent", () => {
+    const kept = new Map([["h1", { x: -300, y: 0 }], ["router:1", { x: 10, y: 20 }], ["router:2", { x: 0, y: 90 }]]);
+    const after = extend({ nodes: [{ id: "h1", rim: true }, { id: "agent:r", rim: true, was: ["router:0", "router:1", "router:2"] }], ways: [{ nodes: ["h1", "agent:r"] }] }, kept);
+    expect(after).toEqual(new Map([["h1", { x: -300, y: 0 }], ["agent:r", { x: 10, y: 20 }]]));
+  });
+
   it("puts a new router between its neighbours", () => {
     const kept = new Map([["h1", { x: -300, y: 0 }], ["h2", { x: 300, y: 0 }]]);
     expect(extend(shapeOf([{ nodes: ["h1", "r", "h2"] }]), kept).get("r")).toEqual({ x: 0, y: 0 });

@@ -10,8 +10,8 @@ export interface Point {
 
 /** The graph to lay out. */
 export interface Shape {
-  /** All nodes; the ends of paths are on the rim. */
-  nodes: { id: string; rim: boolean }[];
+  /** All nodes; the ends of paths are on the rim. One that had other ids before takes over their position. */
+  nodes: { id: string; rim: boolean; was?: readonly string[] }[];
   /** Node by node from one end to another. */
   ways: { nodes: string[]; to?: string }[];
 }
@@ -65,12 +65,18 @@ function ellipse(points: number, width: number, height: number): Point[] {
   return found;
 }
 
+/** The position that a node has already. */
+export function positionOf(node: Shape["nodes"][number], kept: ReadonlyMap<string, Point>): Point | undefined {
+  const former = kept.has(node.id) ? undefined : node.was?.find((id) => kept.has(id));
+  return kept.get(former ?? node.id);
+}
+
 /** Places new nodes; all others keep their positions. */
 export function extend(shape: Shape, kept: ReadonlyMap<string, Point>, aspect = 1.6): Map<string, Point> {
   const places = new Map<string, Point>();
-  for (const { id } of shape.nodes) {
-    const place = kept.get(id);
-    if (place) places.set(id, place);
+  for (const node of shape.nodes) {
+    const place = positionOf(node, kept);
+    if (place) places.set(node.id, place);
   }
   const fresh = shape.nodes.filter((n) => !places.has(n.id)).sort((a, b) => compare(a.id, b.id));
   if (fresh.length === 0) return places;

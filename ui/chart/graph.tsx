@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { dark } from "../part/theme.tsx";
 import { draw, type Answers, type Drawing, type Picture } from "./graph-draw.ts";
-import { arrange, extend, type Point, type Shape } from "./graph-layout.ts";
+import { arrange, extend, positionOf, type Point, type Shape } from "./graph-layout.ts";
 
 /** Positions of nodes, kept across drawings. */
 export interface Places {
@@ -90,7 +90,7 @@ const aspectOf = (element: HTMLElement | null): number =>
 
 /** Nodes keep their positions, unless most of them are new. */
 function placed(shape: Shape, places: Places, aspect: number): ReadonlyMap<string, Point> {
-  const fresh = shape.nodes.filter((n) => !places.at.has(n.id)).length;
+  const fresh = shape.nodes.filter((n) => !positionOf(n, places.at)).length;
   const rearrange = !places.moved && fresh > shape.nodes.length / 2;
   for (const [id, at] of rearrange ? arrange(shape, aspect) : extend(shape, places.at, aspect)) places.at.set(id, at);
   return places.at;

@@ -23,14 +23,16 @@ export function grouped(graph: Graph, open: ReadonlySet<string>): Grouped {
   const hosts = graph.nodes.filter((n) => n.kind === "agent").length;
   const groups = hosts > hostsMost ? groupsOf(graph.paths, open) : new Map<string, Group>();
   const to = (id: string): string => groups.get(id)?.id ?? id;
-  const ids = new Map(graph.nodes.map((n) => [to(n.id), isEnd(n)]));
+  // A router with an agent forwards: it is drawn among the routers.
+  const within = new Set(graph.paths.flatMap((p) => p.nodes.slice(1, -1)));
+  const nodes = new Map(graph.nodes.map((n) => [to(n.id), { id: to(n.id), rim: isEnd(n) && !within.has(n.id), was: groups.has(n.id) ? [] : n.addresses.map((a) => `router:${a}`) }]));
   const ways = new Map<string, Shape["ways"][number]>();
   for (const path of graph.paths) {
-    const nodes = path.nodes.map(to);
-    const way = { nodes, to: path.destination ? to(`agent:${path.destination}`) : undefined };
-    ways.set(`${nodes.join(" ")} ${way.to}`, way);
+    const along = path.nodes.map(to);
+    const way = { nodes: along, to: path.destination ? to(`agent:${path.destination}`) : undefined };
+    ways.set(`${along.join(" ")} ${way.to}`, way);
   }
-  return { graph, groups, shape: { nodes: [...ids].map(([id, rim]) => ({ id, rim })), ways: [...ways.values()] } };
+  return { graph, groups, shape: { nodes: [...nodes.values()], ways: [...ways.values()] } };
 }
 
 export interface Look {
