@@ -74,6 +74,8 @@ func NewClient(o ClientOptions) (*Client, error) {
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = config
+	// A stream on which nothing arrives ends if the server's host is gone.
+	transport.HTTP2 = &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 10 * time.Second}
 	if Loopback(server.Hostname()) {
 		transport.Proxy = nil
 	}

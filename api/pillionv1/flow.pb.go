@@ -1624,7 +1624,11 @@ type WatchPairsResponse struct {
 	// Bits per second, IP without marks.
 	Rate []float32 `protobuf:"fixed32,10,rep,packed,name=rate,proto3" json:"rate,omitempty"`
 	// Bound on the error of both clocks together, ns; NaN: unknown.
-	ClockErrorNs  []float32 `protobuf:"fixed32,11,rep,packed,name=clock_error_ns,json=clockErrorNs,proto3" json:"clock_error_ns,omitempty"`
+	ClockErrorNs []float32 `protobuf:"fixed32,11,rep,packed,name=clock_error_ns,json=clockErrorNs,proto3" json:"clock_error_ns,omitempty"`
+	// Packets received after one that was sent later (RFC 4737).
+	Reordered []uint32 `protobuf:"varint,12,rep,packed,name=reordered,proto3" json:"reordered,omitempty"`
+	// Packets received more than once (RFC 5560).
+	Duplicated    []uint32 `protobuf:"varint,13,rep,packed,name=duplicated,proto3" json:"duplicated,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1732,6 +1736,20 @@ func (x *WatchPairsResponse) GetRate() []float32 {
 func (x *WatchPairsResponse) GetClockErrorNs() []float32 {
 	if x != nil {
 		return x.ClockErrorNs
+	}
+	return nil
+}
+
+func (x *WatchPairsResponse) GetReordered() []uint32 {
+	if x != nil {
+		return x.Reordered
+	}
+	return nil
+}
+
+func (x *WatchPairsResponse) GetDuplicated() []uint32 {
+	if x != nil {
+		return x.Duplicated
 	}
 	return nil
 }
@@ -2141,7 +2159,7 @@ const file_flow_proto_rawDesc = "" +
 	"\x06p50_ns\x18\x06 \x01(\x01R\x05p50Ns\x12\x15\n" +
 	"\x06p99_ns\x18\a \x01(\x01R\x05p99Ns\x12 \n" +
 	"\fworst_p99_ns\x18\b \x01(\x01R\n" +
-	"worstP99Ns\"\xb7\x02\n" +
+	"worstP99Ns\"\xf5\x02\n" +
 	"\x12WatchPairsResponse\x12\x19\n" +
 	"\bstart_ms\x18\x01 \x01(\x03R\astartMs\x12\x16\n" +
 	"\x06agents\x18\x02 \x03(\tR\x06agents\x12\x18\n" +
@@ -2154,7 +2172,11 @@ const file_flow_proto_rawDesc = "" +
 	"\x06p99_ns\x18\t \x03(\x02R\x05p99Ns\x12\x12\n" +
 	"\x04rate\x18\n" +
 	" \x03(\x02R\x04rate\x12$\n" +
-	"\x0eclock_error_ns\x18\v \x03(\x02R\fclockErrorNs\"\xc6\x01\n" +
+	"\x0eclock_error_ns\x18\v \x03(\x02R\fclockErrorNs\x12\x1c\n" +
+	"\treordered\x18\f \x03(\rR\treordered\x12\x1e\n" +
+	"\n" +
+	"duplicated\x18\r \x03(\rR\n" +
+	"duplicated\"\xc6\x01\n" +
 	"\x04Flow\x12\x10\n" +
 	"\x03src\x18\x01 \x01(\tR\x03src\x12\x10\n" +
 	"\x03dst\x18\x02 \x01(\tR\x03dst\x12\x14\n" +

@@ -61,7 +61,7 @@ func (f *follower) next(t testing.TB) map[int64][]string {
 		for i := range s.Sources {
 			all[s.StartMs/1000-epoch.Unix()] = append(all[s.StartMs/1000-epoch.Unix()], fmt.Sprintf("%s>%s %d", f.agents[s.Sources[i]], f.agents[s.Destinations[i]], s.Packets[i]))
 		}
-		for _, n := range []int{len(s.Destinations), len(s.Packets), len(s.Expected), len(s.Lost), len(s.P50), len(s.P99), len(s.Rate), len(s.ClockErrors)} {
+		for _, n := range []int{len(s.Destinations), len(s.Packets), len(s.Expected), len(s.Lost), len(s.Reordered), len(s.Duplicated), len(s.P50), len(s.P99), len(s.Rate), len(s.ClockErrors)} {
 			if n != len(s.Sources) {
 				t.Errorf("lists of %d and %d", n, len(s.Sources))
 			}
@@ -131,6 +131,7 @@ func TestPairsFigures(t *testing.T) {
 	b := newBench(100)
 	one := measured(1.0005, "s", "one", 10, 1024)
 	one["bytes"], one["packets"], one["source_clock_error_ns"] = 1<<20, uint64(math.MaxUint64), nil
+	one["reordered"], one["duplicated"] = 3, 4
 	long := measured(9.5, "s", "long", 10, 1024)
 	long["interval_ns"], long["bytes"] = 10*time.Second, 1250
 	none := row{"time": at(1), "session": "s", "source": "none", "interval_ns": time.Second, "expected": 4, "lost": 4, "delay_count": 0}
@@ -145,20 +146,20 @@ func TestPairsFigures(t *testing.T) {
 	b.reach(10)
 	seconds, _, _ := b.Reader(Scope{}, 60).Next()
 	type figures struct {
-		lost, packets    uint32
-		p50, rate, clock float32
+		lost, packets, reordered, duplicated uint32
+		p50, rate, clock                     float32
 	}
 	got, agents := map[string]figures{}, []string{}
 	for _, s := range seconds {
 		agents = append(agents, s.Agents...)
 		for i, source := range s.Sources {
-			got[fmt.Sprint(agents[source], s.StartMs/1000-epoch.Unix())] = figures{s.Lost[i], s.Packets[i], s.P50[i], s.Rate[i], s.ClockErrors[i]}
+			got[fmt.Sprint(agents[source], s.StartMs/1000-epoch.Unix())] = figures{s.Lost[i], s.Packets[i], s.Reordered[i], s.Duplicated[i], s.P50[i], s.Rate[i], s.ClockErrors[i]}
 		}
 	}
 	nan := float32(math.NaN())
 	// The value of rank 5 of the 10 in [1024, 1056) is 1038. Ranks 1 to 10 of the 20 values of half are in [2048, 2112).
 	for name, want := range map[string]figures{
-		"one0": {1, math.MaxUint32, 1038, 8 << 20, nan}, "none0": {4, 0, nan, 0, nan}, "half0": {2, 20, 2108, 16000, 30}, "long4": {1, 10, 1038, 1000, 30},
+		"one0": {1, math.MaxUint32, 3, 4, 1038, 8 << 20, nan}, "none0": {4, 0, 0, 0, nan, 0, nan}, "half0": {2, 20, 0, 0, 2108, 16000, 30}, "long4": {1, 10, 0, 0, 1038, 1000, 30},
 	} {
 		if fmt.Sprint(got[name]) != fmt.Sprint(want) {
 			t.Errorf("%s: got %v, want %v", name, got[name], want)

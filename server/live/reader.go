@@ -13,6 +13,7 @@ type PairSecond struct {
 	Agents                      []string
 	Sources, Destinations       []uint32
 	Packets, Expected, Lost     []uint32
+	Reordered, Duplicated       []uint32
 	P50, P99, Rate, ClockErrors []float32
 }
 
@@ -107,6 +108,7 @@ func (s *PairSecond) put(k *key, f *figure) {
 	s.Packets = append(s.Packets, f.packets)
 	s.Expected = append(s.Expected, f.expected)
 	s.Lost = append(s.Lost, f.lost)
+	s.Reordered, s.Duplicated = append(s.Reordered, f.reordered), append(s.Duplicated, f.duplicated)
 	s.P50, s.P99 = append(s.P50, f.p50), append(s.P99, f.p99)
 	s.Rate = append(s.Rate, f.rate)
 	s.ClockErrors = append(s.ClockErrors, f.clock)

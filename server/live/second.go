@@ -11,6 +11,7 @@ import (
 type figure struct {
 	key                     uint32
 	packets, expected, lost uint32
+	reordered, duplicated   uint32
 	p50, p99, clock         float32
 	rate                    float32 // bits a second
 	version                 uint32  // in which it was last published; 0: not yet
@@ -58,6 +59,7 @@ func (s *second) take(key uint32, keys int) *figure {
 // add adds a row to a figure. Once the sum is dropped, delays no longer change.
 func (s *second) add(f *figure, row *flows.Row) {
 	f.packets, f.expected, f.lost = saturated(f.packets, row.Packets), saturated(f.expected, row.Expected), saturated(f.lost, row.Lost)
+	f.reordered, f.duplicated = saturated(f.reordered, row.Reordered), saturated(f.duplicated, row.Duplicated)
 	f.rate += float32(float64(row.Bytes) * 8 / max(row.Interval, time.Second).Seconds())
 	sum := &row.Sum
 	if s.open != nil {

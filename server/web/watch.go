@@ -102,7 +102,7 @@ func (f *flows) awaitPairs(ctx context.Context, more <-chan struct{}, alive *tim
 func pairsMessage(s *live.PairSecond) *pillionv1.WatchPairsResponse {
 	return &pillionv1.WatchPairsResponse{
 		StartMs: s.StartMs, Agents: s.Agents, Sources: s.Sources, Destinations: s.Destinations,
-		Packets: s.Packets, Expected: s.Expected, Lost: s.Lost,
+		Packets: s.Packets, Expected: s.Expected, Lost: s.Lost, Reordered: s.Reordered, Duplicated: s.Duplicated,
 		P50Ns: s.P50, P99Ns: s.P99, Rate: s.Rate, ClockErrorNs: s.ClockErrors,
 	}
 }
