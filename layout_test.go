@@ -59,6 +59,7 @@ var confined = []struct{ imported, to string }{
 	{"github.com/duckdb/", "archive/duckdb"},
 	{"github.com/marcboeker/go-duckdb", "archive/duckdb"},
 	{"C", "archive/duckdb"},                      // cgo
+	{"github.com/gdamore/", "cli/terminal"},      // full-screen views
 	{"modernc.org/", "archive/sqlite bench/oml"}, // SQLite: what users of OML export, what OML's server writes
 }
 

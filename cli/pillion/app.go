@@ -12,9 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/term"
-
 	"pillion.dev/api"
+	"pillion.dev/cli/terminal"
 	"pillion.dev/internal/version"
 )
 
@@ -52,7 +51,7 @@ func newApp(flags *connection) (*app, error) {
 	}
 	a.format = cmp.Or(flags.Output, a.config.Output, "table")
 	a.color = !flags.NoColor && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" &&
-		isTerminal(os.Stdout) && (a.config.Color == nil || *a.config.Color)
+		terminal.Is(os.Stdout) && (a.config.Color == nil || *a.config.Color)
 	if a.config.Token != "" && a.config.readable {
 		a.note("other users can read the token in %s: run chmod 600 on it", flags.configPath())
 	}
@@ -241,9 +240,4 @@ func checkToken(text, where string) (string, error) {
 		return "", fmt.Errorf("read token: %w: %s contains spaces or non-ASCII characters", errValue, where)
 	}
 	return token, nil
-}
-
-func isTerminal(w any) bool {
-	file, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(file.Fd()))
 }

@@ -15,6 +15,7 @@ import (
 
 	"pillion.dev/api"
 	"pillion.dev/api/pillionv1"
+	"pillion.dev/cli/terminal"
 	"pillion.dev/internal/quantity"
 )
 
@@ -47,7 +48,7 @@ func (c *exportCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 	}
 	format := cmp.Or(c.Format, map[string]string{".parquet": "parquet", ".arrow": "arrow", ".arrows": "arrow"}[filepath.Ext(c.File)], "csv")
 	toOut := c.File == "" || c.File == "-"
-	if toOut && format != "csv" && isTerminal(a.out) {
+	if toOut && format != "csv" && terminal.Is(a.out) {
 		return fmt.Errorf("export %s: %w: %s output cannot go to a terminal: use -f FILE", c.Stream, errValue, format)
 	}
 	stream, err := client.Data.Export(ctx, &pillionv1.ExportRequest{
@@ -116,7 +117,7 @@ type progress struct {
 
 // newProgress is nil if out is not a terminal.
 func newProgress(out io.Writer) *progress {
-	if !isTerminal(out) {
+	if !terminal.Is(out) {
 		return nil
 	}
 	return &progress{out: out, begun: time.Now()}

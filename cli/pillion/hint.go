@@ -17,6 +17,7 @@ import (
 
 	"pillion.dev/api"
 	"pillion.dev/cli/command"
+	"pillion.dev/cli/terminal"
 	"pillion.dev/experiment"
 	"pillion.dev/experiment/runner"
 	"pillion.dev/omsp/scaffold"
@@ -40,6 +41,7 @@ var hints = []command.Hint{
 	command.Correctable(command.Is(scaffold.ErrDescription), "correct the line; pillion oml scaffold --help shows an example"),
 	command.Correctable(command.Is(api.ErrServer), "for example --server noc.example:8470"),
 	command.Correctable(command.Is(errDomain), "pillion oml domains lists the names"),
+	command.Correctable(command.Is(terminal.ErrNone), "run it in a terminal; pillion top --once prints a plain table"),
 	command.Correctable(command.Is(errValue), ""),
 	command.Correctable(command.Is(experiment.ErrChanged), "give the new design a folder of its own with --results, or restore the file"),
 	command.Correctable(command.Is(experiment.ErrExists), "continue with pillion experiment resume, or choose another folder with --results"),

@@ -12,6 +12,7 @@ import (
 
 	"pillion.dev/api"
 	"pillion.dev/api/pillionv1"
+	"pillion.dev/cli/terminal"
 )
 
 type loginCmd struct {
@@ -78,7 +79,7 @@ func (c *loginCmd) fingerprint(ctx context.Context, a *app, server *url.URL) (st
 		return "", nil // this system trusts the authority anyway
 	}
 	found := api.Fingerprint(authority)
-	if !isTerminal(a.in) {
+	if !terminal.Is(a.in) {
 		return "", fmt.Errorf("log in to %s: %w: the fingerprint of its authority, %s, cannot be confirmed without a terminal: use --ca-fingerprint",
 			server.Host, errValue, found)
 	}
@@ -95,7 +96,7 @@ func (c *loginCmd) token(a *app, server *url.URL) (string, error) {
 	if a.flags.Token != "" || a.flags.TokenFile != "" {
 		return a.token(server, false)
 	}
-	if !isTerminal(a.in) {
+	if !terminal.Is(a.in) {
 		text, err := io.ReadAll(io.LimitReader(a.in, 1<<16))
 		if err != nil {
 			return "", fmt.Errorf("read token: %w", err)

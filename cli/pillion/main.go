@@ -28,6 +28,7 @@ type cli struct {
 	Session    sessionCmd    `cmd:"" help:"Create and control sessions, the measurements between hosts."`
 	Experiment experimentCmd `cmd:"" help:"Run designed experiments: factors, random blocks, and answers with their uncertainty."`
 	Schedule   scheduleCmd   `cmd:"" help:"List past and future runs of sessions."`
+	Top        topCmd        `cmd:"" help:"Watch delay, loss and rate of all pairs or flows live, full screen."`
 	Topology   topologyCmd   `cmd:"" help:"Show traced paths between hosts."`
 	Flows      flowsCmd      `cmd:"" help:"List flows with their loss and delay."`
 	Streams    streamsCmd    `cmd:"" help:"List the streams in the archive and their columns."`

@@ -34,13 +34,20 @@ func newProgram(t *testing.T, server *httptest.Server) *program {
 		commandtest.Environment, "HOME=" + home, "TZ=UTC", "PATH=" + os.Getenv("PATH"), "PILLION_DATA=" + filepath.Join(home, "none"),
 	}}
 	if server != nil {
-		authority := filepath.Join(t.TempDir(), "ca.crt")
-		if err := os.WriteFile(authority, []byte(certificateOf(server)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		authority := authorityFile(t, server)
 		p.environment = append(p.environment, "PILLION_SERVER="+server.URL, "PILLION_TOKEN="+secret, "PILLION_CA="+authority)
 	}
 	return p
+}
+
+// authorityFile is a file with the certificate of a server.
+func authorityFile(t *testing.T, server *httptest.Server) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "ca.crt")
+	if err := os.WriteFile(path, []byte(certificateOf(server)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 func (p *program) command(args ...string) *exec.Cmd {

@@ -12,6 +12,7 @@ import (
 	"pillion.dev/api"
 	"pillion.dev/api/pillionv1"
 	"pillion.dev/cli/command"
+	"pillion.dev/cli/terminal"
 	"pillion.dev/internal/version"
 )
 
@@ -183,7 +184,7 @@ func (c *doctorCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 
 // check runs the checks on one agent. No response is a finding, not a failure.
 func (c *doctorCmd) check(ctx context.Context, a *app, name string) ([]*pillionv1.Check, error) {
-	if isTerminal(a.err) {
+	if terminal.Is(a.err) {
 		fmt.Fprintf(a.err, "\rchecking %s\x1b[K", clean(name))
 		defer fmt.Fprint(a.err, "\r\x1b[K")
 	}

@@ -31,3 +31,27 @@ func sparkline(values []float64, width int) string {
 	}
 	return string(out)
 }
+
+// columnsChart draws values as columns, over several lines; NaN is a gap.
+func columnsChart(values []float64, low, high float64, rows int) []string {
+	lines := make([]string, rows)
+	steps := len(sparkBlocks)
+	for y := range lines {
+		line := make([]rune, len(values))
+		for x, v := range values {
+			line[x] = ' '
+			if math.IsNaN(v) {
+				continue
+			}
+			height := 1 // of what is measured, in eighths of a line
+			if high > low {
+				height = max(1, int(math.Round((v-low)/(high-low)*float64(rows*steps))))
+			}
+			if over := height - (rows-1-y)*steps; over > 0 {
+				line[x] = sparkBlocks[min(over, steps)-1]
+			}
+		}
+		lines[y] = string(line)
+	}
+	return lines
+}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"pillion.dev/cli/terminal"
 )
 
 // column of a table. In CSV it has its key, in a table its title.
@@ -99,7 +101,7 @@ func (t *table) write(w io.Writer, color bool) error {
 	widths := t.widths(nil)
 	head := t.head(widths)
 	if color {
-		head = bold + head + plain
+		head = terminal.Bold + head + terminal.Plain
 	}
 	_, err := io.WriteString(w, head+"\n"+t.body(widths, color))
 	return err
@@ -147,7 +149,7 @@ func (t *table) align(line []string, widths []int, color bool) string {
 		}
 		space := strings.Repeat(" ", max(0, widths[i]-utf8.RuneCountInString(text)))
 		if state := stateColors[text]; color && state != "" {
-			text = state + text + plain
+			text = state + text + terminal.Plain
 		}
 		if t.columns[i].right {
 			b.WriteString(space + text)
@@ -158,21 +160,11 @@ func (t *table) align(line []string, widths []int, color bool) string {
 	return strings.TrimRight(b.String(), " ")
 }
 
-// Colours of a terminal.
-const (
-	bold   = "\x1b[1m"
-	red    = "\x1b[31m"
-	green  = "\x1b[32m"
-	yellow = "\x1b[33m"
-	dim    = "\x1b[2m"
-	plain  = "\x1b[0m"
-)
-
 // stateColors maps states to colours.
 var stateColors = map[string]string{
-	"connected": green, "running": green, "ok": green, "away": yellow, "revoked": dim, "ended": dim, "done": dim,
-	"degraded": yellow, "paused": yellow, "warning": yellow, "starting": yellow, "stopping": yellow,
-	"error": red, "failed": red, "failing": red, "missed": red,
+	"connected": terminal.Green, "running": terminal.Green, "ok": terminal.Green, "away": terminal.Yellow, "revoked": terminal.Dim, "ended": terminal.Dim, "done": terminal.Dim,
+	"degraded": terminal.Yellow, "paused": terminal.Yellow, "warning": terminal.Yellow, "starting": terminal.Yellow, "stopping": terminal.Yellow,
+	"error": terminal.Red, "failed": terminal.Red, "failing": terminal.Red, "missed": terminal.Red,
 }
 
 // clean replaces control characters, which could control the terminal: names and

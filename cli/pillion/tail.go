@@ -53,7 +53,7 @@ func (c *tailCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 	c.await(ctx, a, client)
 	t := &tailing{app: a, columns: map[string][]*pillionv1.Column{}, rows: newRowWriter(a), count: c.Count}
 	request := &pillionv1.TailRequest{Streams: c.Streams, Where: where, Columns: c.Columns}
-	err = follow(ctx, client, request, t.take, func(err error) {
+	err = followTail(ctx, client, request, t.take, func(err error) {
 		a.note("connection lost, reconnecting: %s", failed("tail", err))
 	})
 	if errors.Is(err, errEnough) {

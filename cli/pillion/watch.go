@@ -7,15 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"strings"
 	"sync"
 	"time"
 
-	"connectrpc.com/connect"
-
 	"pillion.dev/api"
 	"pillion.dev/api/pillionv1"
+	"pillion.dev/cli/terminal"
 )
 
 type sessionWatchCmd struct {
@@ -27,7 +25,7 @@ type sessionWatchCmd struct {
 
 // Help explains the columns.
 func (sessionWatchCmd) Help() string {
-	return `On a terminal, a table is updated in place, with a sparkline of the median over the last 60 intervals.
+	return `On a terminal, a table is updated in place, with a sparkline of the median over the last 60 intervals; q ends it.
 Otherwise each interval is printed as a line, or with -o json as an object.
 
 PKT/S and LOSS count marked packets. P50, P90 and P99 are percentiles of one-way delay, of the packets with a
@@ -57,7 +55,8 @@ type watching struct {
 	last    time.Time // when the last rows arrived
 	ended   time.Time // when the session was seen to have ended
 	said    string
-	screen  *screen
+	screen  *terminal.Screen
+	keys    <-chan string // nil without a terminal
 	closed  int
 	csv     *csv.Writer
 	// corrected is set if delays are shown without the clock offset.
@@ -90,18 +89,30 @@ func (c *sessionWatchCmd) Run(ctx context.Context, a *app, client *api.Client) e
 			return failed("read clock offsets", err)
 		}
 	}
-	if a.format == "table" && isTerminal(a.out) {
-		w.screen = openScreen(os.Stdout)
-		w.lines.closed = w.countOnly
-	}
-	err = w.run(ctx)
-	if w.screen != nil {
-		w.screen.close(w.frame)
+	if a.format == "table" && terminal.Is(a.out) {
+		err = w.runOnTerminal(ctx)
+	} else {
+		err = w.run(ctx)
 	}
 	if errors.Is(err, errEnough) || ctx.Err() != nil {
 		return nil
 	}
 	return failed("watch session "+c.Name, err)
+}
+
+// runOnTerminal leaves the last figures on the terminal.
+func (w *watching) runOnTerminal(ctx context.Context) (err error) {
+	if w.screen, err = terminal.Open(w.color); err != nil {
+		return err
+	}
+	defer func() {
+		w.screen.Close()
+		for _, line := range w.frame(terminal.Width(), math.MaxInt32) {
+			fmt.Fprintln(w.out, line)
+		}
+	}()
+	w.lines.closed, w.keys = w.countOnly, w.screen.Keys()
+	return w.run(ctx)
 }
 
 func (w *watching) run(ctx context.Context) error {
@@ -124,6 +135,11 @@ func (w *watching) run(ctx context.Context) error {
 			return w.finish()
 		case n := <-reached:
 			err = w.update(n)
+		case key := <-w.keys:
+			if key == "q" || key == terminal.Interrupt {
+				return nil
+			}
+			w.screen.Draw(w.frame)
 		case <-tick.C:
 			err = w.tick()
 		}
@@ -170,7 +186,7 @@ func (w *watching) setSession(s *pillionv1.Session) {
 // tick draws, or prints why no rows arrive, and ends the watch of an ended session.
 func (w *watching) tick() error {
 	if w.screen != nil {
-		w.screen.draw(w.frame)
+		w.screen.Draw(w.frame)
 	} else if err := w.sayWhy(); err != nil {
 		return err
 	}
@@ -261,7 +277,7 @@ func (w *watching) follow(ctx context.Context, reached chan<- news) {
 			return false
 		}
 	}
-	err := follow(ctx, w.client, request, func(rows *pillionv1.TailResponse) error {
+	err := followTail(ctx, w.client, request, func(rows *pillionv1.TailResponse) error {
 		send(news{rows: rows})
 		return ctx.Err()
 	}, func(err error) { send(news{lost: err}) })
@@ -290,48 +306,4 @@ func (w *watching) poll(ctx context.Context, reached chan<- news) {
 			return
 		}
 	}
-}
-
-// follow reads a tail until ctx ends, reconnecting when the connection is lost.
-// It returns nil at the end of ctx, or a permanent error.
-func follow(ctx context.Context, client *api.Client, request *pillionv1.TailRequest,
-	each func(*pillionv1.TailResponse) error, lost func(error)) error {
-	for wait := time.Second / 2; ; wait = min(2*wait, 10*time.Second) {
-		err := tailOnce(ctx, client, request, func(rows *pillionv1.TailResponse) error {
-			wait = time.Second / 2
-			return each(rows)
-		})
-		if ctx.Err() != nil {
-			return nil
-		}
-		switch connect.CodeOf(err) {
-		case connect.CodeUnavailable, connect.CodeDeadlineExceeded, connect.CodeAborted, connect.CodeCanceled:
-			lost(err)
-		default:
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(wait):
-		}
-	}
-}
-
-// tailOnce reads one tail; its end is Unavailable.
-func tailOnce(ctx context.Context, client *api.Client, request *pillionv1.TailRequest, each func(*pillionv1.TailResponse) error) error {
-	stream, err := client.Data.Tail(ctx, request)
-	if err != nil {
-		return err
-	}
-	defer stream.Close()
-	for stream.Receive() {
-		if err := each(stream.Msg()); err != nil {
-			return err
-		}
-	}
-	if err := stream.Err(); err != nil {
-		return err
-	}
-	return connect.NewError(connect.CodeUnavailable, errors.New("the server ended the stream"))
 }

@@ -2,64 +2,20 @@ package pillion
 
 import (
 	"fmt"
-	"math"
-	"os"
 	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
-	"golang.org/x/term"
+	"pillion.dev/cli/terminal"
 )
-
-// screen is a terminal that is drawn in place.
-type screen struct{ file *os.File }
-
-// openScreen switches to the terminal's alternate screen.
-func openScreen(file *os.File) *screen {
-	fmt.Fprint(file, "\x1b[?1049h\x1b[?25l\x1b[H\x1b[2J")
-	return &screen{file}
-}
-
-func (s *screen) size() (width, height int) {
-	width, height, err := term.GetSize(int(s.file.Fd()))
-	if err != nil || width < 1 || height < 1 {
-		return 80, 24
-	}
-	return width, height
-}
-
-// draw overwrites the screen in one write, without clearing it first, so that it
-// does not flicker.
-func (s *screen) draw(frame func(width, height int) []string) {
-	width, height := s.size()
-	var b strings.Builder
-	b.WriteString("\x1b[H")
-	for i, line := range frame(width, height) {
-		if i > 0 {
-			b.WriteString("\r\n")
-		}
-		b.WriteString(line + "\x1b[K")
-	}
-	b.WriteString("\x1b[J")
-	fmt.Fprint(s.file, b.String())
-}
-
-// close restores the terminal and leaves the last frame on it.
-func (s *screen) close(frame func(width, height int) []string) {
-	fmt.Fprint(s.file, "\x1b[?25h\x1b[?1049l")
-	width, _ := s.size()
-	for _, line := range frame(width, math.MaxInt32) {
-		fmt.Fprintln(s.file, line)
-	}
-}
 
 // frame is the live table in lines that fit.
 func (w *watching) frame(width, height int) []string {
 	title := fmt.Sprintf("%s  %s  %d lines  %s  delays %s", w.name, w.session.GetState(), len(w.lines.all), time.Now().Format(time.TimeOnly), w.clockWords())
 	out := []string{fit(title, width)}
 	if w.color {
-		out[0] = bold + out[0] + plain
+		out[0] = terminal.Bold + out[0] + terminal.Plain
 	}
 	for i, why := range w.why() {
 		if i == 4 {
@@ -67,7 +23,7 @@ func (w *watching) frame(width, height int) []string {
 		}
 		why = fit(why, width)
 		if w.color {
-			why = yellow + why + plain
+			why = terminal.Yellow + why + terminal.Plain
 		}
 		out = append(out, why)
 	}
@@ -84,53 +40,36 @@ func (w *watching) frame(width, height int) []string {
 	return out[:min(len(out), height)]
 }
 
-// watchColumns are the columns of the live table with their importance: the least
-// important are left out first if the terminal is narrow.
-var watchColumns = []struct {
-	key   string
-	worth int
-	least int
-}{
+var watchColumns = liveColumns{
 	{"source", 9, 0}, {"destination", 9, 0}, {"flow", 8, 0}, {">rate=PKT/S", 4, 8}, {">loss", 7, 7}, {">p50", 8, 7}, {">p90", 3, 7},
 	{">p99", 5, 7}, {"clock=±", 6, 8}, {">ipdv", 2, 7},
 }
 
-const (
-	nameMax  = 28
-	sparkMin = 10
-)
-
 func (w *watching) body(width int) []string {
-	rows := make([][]string, 0, len(w.lines.all))
+	rows := make([][]liveCell, 0, len(w.lines.all))
 	all := w.lines.sorted()
 	for _, to := range all {
 		shown := to.now
 		if shown == nil || w.lines.stale(shown, 3) {
 			shown = &window{}
 		}
+		row := []liveCell{{text: fit(to.source, nameMax)}, {text: fit(to.destination, nameMax)}, {text: clean(to.flow)}}
 		rate, loss, p50, p90, p99, clock, ipdv := shown.cells()
-		rows = append(rows, []string{fit(clean(to.source), nameMax), fit(clean(to.destination), nameMax), clean(to.flow),
-			rate.shown, loss.shown, p50.shown, p90.shown, p99.shown, clock.shown, ipdv.shown})
-	}
-	widths := make([]int, len(watchColumns))
-	for i, c := range watchColumns {
-		if c.key == "flow" && !w.lines.byFlow {
-			continue
+		for _, c := range []cell{rate, loss, p50, p90, p99, clock, ipdv} {
+			row = append(row, liveCell{text: c.shown})
 		}
-		widths[i] = max(c.least, utf8.RuneCountInString(newTable(c.key).columns[0].title))
-		for _, row := range rows {
-			widths[i] = max(widths[i], utf8.RuneCountInString(row[i]))
-		}
+		rows = append(rows, row)
 	}
-	spark := narrow(widths, width)
-	out := []string{fit(watchLine(nil, widths)+"  "+sparkTitle(spark), width)}
+	head := watchColumns.titles()
+	widths, spark := watchColumns.fitted(width, head, rows, func(key string) bool { return key == "flow" && !w.lines.byFlow })
+	out := []string{fit(watchColumns.line(head, widths)+sparkTitle(spark), width)}
 	for i, to := range all {
 		history := to.history
 		if to.now != nil {
 			delay, _ := to.now.shown()
 			history = append(slices.Clone(history), delay.Quantile(0.5))
 		}
-		out = append(out, fit(strings.TrimRight(watchLine(rows[i], widths)+"  "+sparkline(history, spark), " "), width))
+		out = append(out, fit(strings.TrimRight(watchColumns.line(rows[i], widths)+sparkline(history, spark), " "), width))
 	}
 	return out
 }
@@ -140,55 +79,6 @@ func sparkTitle(width int) string {
 		return ""
 	}
 	return "P50 OVER TIME"
-}
-
-// narrow leaves columns out, by setting their width to 0, until the rest and a
-// sparkline fit; it returns the sparkline's width.
-func narrow(widths []int, width int) int {
-	for {
-		total, least := 0, -1
-		for i, c := range watchColumns {
-			if widths[i] == 0 {
-				continue
-			}
-			total += widths[i] + 2
-			if least < 0 || c.worth < watchColumns[least].worth {
-				least = i
-			}
-		}
-		room := width - total
-		if room >= sparkMin {
-			return min(room, historyMax)
-		}
-		if least < 0 || watchColumns[least].worth > 6 {
-			return 0
-		}
-		widths[least] = 0
-	}
-}
-
-func watchLine(row []string, widths []int) string {
-	t := &table{}
-	var line []string
-	var used []int
-	for i, c := range watchColumns {
-		if widths[i] == 0 {
-			continue
-		}
-		t.columns = append(t.columns, newTable(c.key).columns[0])
-		used = append(used, widths[i])
-		if row == nil {
-			line = append(line, t.columns[len(t.columns)-1].title)
-		} else {
-			line = append(line, row[i])
-		}
-	}
-	text := t.align(line, used, false)
-	total := -2
-	for _, n := range used {
-		total += n + 2
-	}
-	return text + strings.Repeat(" ", max(0, total-utf8.RuneCountInString(text)))
 }
 
 // fit cuts a line to a width.
