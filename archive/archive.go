@@ -156,6 +156,8 @@ type Retention struct {
 type Limits struct {
 	Rows int64
 	Time time.Duration
+	// Scope limits the rows that a statement sees, whatever its text.
+	Scope *Scope
 }
 
 // Series asks for lines of one stream.
@@ -175,6 +177,7 @@ type Series struct {
 	Points int
 	// Lines is the most lines, those with most rows first; 0 means 100.
 	Lines int
+	Scope *Scope
 }
 
 // Aggregate is a column and what is made of it in each step. Weight, if set, is
@@ -198,4 +201,5 @@ type Export struct {
 	Limit    int64
 	// Newest rows come first; else the oldest do.
 	Newest bool
+	Scope  *Scope
 }

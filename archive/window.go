@@ -13,6 +13,7 @@ import (
 type Selection struct {
 	Source, Destination, Session string
 	flows.Flow
+	Scope *Scope
 }
 
 // Has reports whether a row is selected, ignoring the election of sessions.
@@ -20,7 +21,7 @@ func (s *Selection) Has(row *flows.Row) bool {
 	is := func(want, is string) bool { return want == "" || want == is }
 	return is(s.Source, row.Source) && is(s.Destination, row.Destination) && is(s.Session, row.Session) &&
 		is(s.Src, row.Src) && is(s.Dst, row.Dst) && is(s.Proto, row.Proto) &&
-		(s.Sport == 0 || s.Sport == row.Sport) && (s.Dport == 0 || s.Dport == row.Dport)
+		(s.Sport == 0 || s.Sport == row.Sport) && (s.Dport == 0 || s.Dport == row.Dport) && s.Scope.HasPair(row.Source, row.Destination)
 }
 
 // Windows asks for rows of flows added up in windows of equal length.

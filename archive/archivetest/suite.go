@@ -27,7 +27,7 @@ func Run(t *testing.T, open Open) {
 	for name, test := range map[string]func(*bed){
 		"store once": storeOnce, "reject": reject, "widen": widen, "all types": allTypes, "query": query, "series": series,
 		"export": export, "retention": retention, "eviction": eviction, "windows": windows, "sessions": sessions, "windows before": windowsBefore, "flows": byFlow,
-		"figures": figures, "hostile rows": hostileRows, "traces": traces, "router": routerDelays, "unknown streams": unknown,
+		"figures": figures, "hostile rows": hostileRows, "traces": traces, "scope": scope, "router": routerDelays, "unknown streams": unknown,
 	} {
 		t.Run(name, func(t *testing.T) { test(newBed(t, open)) })
 	}

@@ -13,9 +13,12 @@ import (
 	"pillion.dev/measure"
 )
 
-// condition is the WHERE of a range of time and of equalities. A zero end is open.
-func condition(s *measure.Schema, where map[string]string, from, to time.Time) (string, error) {
+// condition is the WHERE of a scope, a range of time and of equalities. A zero end is open.
+func condition(s *measure.Schema, scope *archive.Scope, where map[string]string, from, to time.Time) (string, error) {
 	terms := []string{"1"}
+	if term := scoped(s, scope); term != "" {
+		terms = append(terms, term)
+	}
 	if !from.IsZero() {
 		terms = append(terms, since(from)...)
 	}

@@ -29,7 +29,7 @@ func (a *Archive) Export(ctx context.Context, question archive.Export, rows func
 	if err != nil {
 		return err
 	}
-	where, err := condition(s, question.Where, question.From, question.To)
+	where, err := condition(s, question.Scope, question.Where, question.From, question.To)
 	if err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func (a *Archive) Highest(ctx context.Context, stream, column string, where map[
 	if !slices.Contains([]measure.Type{measure.Int32, measure.Uint32, measure.Int64, measure.Uint64}, t) {
 		return 0, fmt.Errorf("%w: highest of %q, which is %v", archive.ErrQuery, column, t)
 	}
-	terms, err := condition(s, where, time.Time{}, time.Time{})
+	terms, err := condition(s, nil, where, time.Time{}, time.Time{})
 	if err != nil {
 		return 0, err
 	}

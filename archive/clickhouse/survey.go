@@ -11,6 +11,7 @@ import (
 
 	"pillion.dev/archive"
 	"pillion.dev/archive/answer"
+	"pillion.dev/measure"
 	"pillion.dev/measure/flows"
 )
 
@@ -42,6 +43,9 @@ func terms(s archive.Selection) (list []string) {
 		if equal.value != 0 {
 			list = append(list, fmt.Sprintf("%s = %d", equal.column, equal.value))
 		}
+	}
+	if term := scoped(&measure.Flows, s.Scope); term != "" {
+		list = append(list, term)
 	}
 	return list
 }

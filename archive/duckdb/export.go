@@ -25,7 +25,7 @@ func (a *Archive) Export(ctx context.Context, question archive.Export, rows func
 	if err != nil {
 		return err
 	}
-	where, arguments, err := condition(s, question.Where, question.From, question.To)
+	where, arguments, err := condition(s, question.Scope, question.Where, question.From, question.To)
 	if err != nil {
 		return err
 	}

@@ -136,6 +136,7 @@ type answering struct {
 	*process
 	archive *Archive
 	asked   question
+	scope   *archive.Scope // of the rows that the process is sent
 	scans   map[uint32]*serving
 	pool    *snapshot
 	serving sync.WaitGroup
@@ -144,13 +145,13 @@ type answering struct {
 }
 
 // answer runs a query in a process and passes its rows on.
-func (a *Archive) answer(ctx context.Context, q question, rows func(arrow.RecordBatch) error) (err error) {
+func (a *Archive) answer(ctx context.Context, q question, scope *archive.Scope, rows func(arrow.RecordBatch) error) (err error) {
 	p, err := startProcess(a.queriesFolder(), q.Threads)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	w := &answering{process: p, archive: a, asked: q, scans: map[uint32]*serving{}, pool: &snapshot{archive: a}, failed: make(chan error, 1)}
+	w := &answering{process: p, archive: a, asked: q, scope: scope, scans: map[uint32]*serving{}, pool: &snapshot{archive: a}, failed: make(chan error, 1)}
 	defer func() {
 		cancel()
 		died := p.end()

@@ -123,12 +123,12 @@ func (a *Archive) Query(ctx context.Context, sql string, arguments []any, limits
 		if err != nil {
 			return err
 		}
-		q.Streams, err = a.remoteStreams(ctx, c)
+		q.Streams, err = a.remoteStreams(ctx, c, limits.Scope)
 		c.close()
 		if err != nil {
 			return err
 		}
-		return a.answer(ctx, q, limited(limits.Rows, rows))
+		return a.answer(ctx, q, limits.Scope, limited(limits.Rows, rows))
 	})
 }
 
@@ -181,9 +181,12 @@ func (a *Archive) known(stream string) (*measure.Schema, error) {
 	return nil, fmt.Errorf("%w: %q", archive.ErrUnknown, stream)
 }
 
-// condition is the WHERE of a range of time and of equalities. A zero end is open.
-func condition(s *measure.Schema, where map[string]string, from, to time.Time) (sql string, arguments []any, err error) {
+// condition is the WHERE of a scope, a range of time and of equalities. A zero end is open.
+func condition(s *measure.Schema, scope *archive.Scope, where map[string]string, from, to time.Time) (sql string, arguments []any, err error) {
 	terms := []string{"true"}
+	if term, more := scoped(s, scope); term != "" {
+		terms, arguments = append(terms, term), append(arguments, more...)
+	}
 	if !from.IsZero() {
 		terms, arguments = append(terms, "time >= ?"), append(arguments, from)
 	}
@@ -215,7 +218,7 @@ func (a *Archive) Highest(ctx context.Context, stream, column string, where map[
 	if _, err := answer.ColumnType(s, column); err != nil {
 		return 0, err
 	}
-	terms, arguments, err := condition(s, where, time.Time{}, time.Time{})
+	terms, arguments, err := condition(s, nil, where, time.Time{}, time.Time{})
 	if err != nil {
 		return 0, err
 	}

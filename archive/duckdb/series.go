@@ -59,7 +59,7 @@ func seriesSQL(s *measure.Schema, lines *answer.Series) (string, []any, error) {
 	for i, aggregate := range q.Columns {
 		values = append(values, fmt.Sprintf("%s AS v%d", expression(aggregate, lines.Functions[i]), i))
 	}
-	where, arguments, err := condition(s, q.Where, q.From, q.To)
+	where, arguments, err := condition(s, q.Scope, q.Where, q.From, q.To)
 	if err != nil {
 		return "", nil, err
 	}

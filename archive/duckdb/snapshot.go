@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +17,7 @@ import (
 
 	"pillion.dev/archive"
 	"pillion.dev/archive/answer"
+	"pillion.dev/measure"
 )
 
 // snapshot are connections whose transactions see the same state of the database, one
@@ -212,6 +214,13 @@ func (w *answering) statement(request *scan) (sql string, arguments []any, err e
 		terms = append(terms, fmt.Sprintf("%s %s CAST(? AS %s)", quoted(one.Column), one.Operator, sqlTypes[column.Type]))
 		arguments = append(arguments, value)
 	}
+	schema, err := w.archive.known(request.Stream)
+	if err != nil {
+		return "", nil, err
+	}
+	if term, more := scoped(schema, w.scope); term != "" { // the process is not trusted with other rows
+		terms, arguments = append(terms, term), append(arguments, more...)
+	}
 	return fmt.Sprintf("SELECT %s FROM %s WHERE %s", strings.Join(what, ", "), tableOf(request.Stream), strings.Join(terms, " AND ")), arguments, nil
 }
 
@@ -247,20 +256,40 @@ func (w *answering) send(ctx context.Context, s *serving, id uint32, count bool,
 	})
 }
 
-// remoteStreams are the tables that a query can read.
-func (a *Archive) remoteStreams(ctx context.Context, c *connection) ([]remoteStream, error) {
+// remoteStreams are the tables that a query can read. Within a scope these are the standard ones, and others with rows in it,
+// and their sizes are unknown.
+func (a *Archive) remoteStreams(ctx context.Context, c *connection, scope *archive.Scope) ([]remoteStream, error) {
 	rows := map[string]int64{}
-	err := c.query(ctx, "SELECT table_name, estimated_size FROM duckdb_tables() WHERE schema_name = 'main' AND NOT internal", nil,
-		answer.Each(func(r answer.Row) { rows[r.Text(0)] = r.Int(1) }))
-	if err != nil {
-		return nil, err
+	if scope == nil {
+		err := c.query(ctx, "SELECT table_name, estimated_size FROM duckdb_tables() WHERE schema_name = 'main' AND NOT internal", nil,
+			answer.Each(func(r answer.Row) { rows[r.Text(0)] = r.Int(1) }))
+		if err != nil {
+			return nil, err
+		}
 	}
 	a.cache.Lock()
-	defer a.cache.Unlock()
+	schemas := maps.Clone(a.catalog.Schemas)
+	a.cache.Unlock()
 	var all []remoteStream
-	for name, s := range a.catalog.Schemas {
-		all = append(all, remoteStream{name, columnsOf(s), rows[name]})
+	for name, s := range schemas {
+		shown, err := c.shows(ctx, s, scope)
+		if err != nil {
+			return nil, err
+		}
+		if shown {
+			all = append(all, remoteStream{name, columnsOf(s), rows[name]})
+		}
 	}
 	slices.SortFunc(all, func(x, y remoteStream) int { return strings.Compare(x.Name, y.Name) })
 	return all, nil
+}
+
+// shows reports whether a stream may be known within a scope: the names of the others are those of applications.
+func (c *connection) shows(ctx context.Context, s *measure.Schema, scope *archive.Scope) (shown bool, err error) {
+	if scope == nil || archive.OwnershipOf(s).Source != "" && measure.FindStandard(s.Name) != nil {
+		return true, nil
+	}
+	term, arguments := scoped(s, scope)
+	err = c.query(ctx, fmt.Sprintf("SELECT 1 FROM %s WHERE %s LIMIT 1", tableOf(s.Name), term), arguments, answer.Each(func(answer.Row) { shown = true }))
+	return shown, err
 }

@@ -31,6 +31,9 @@ func terms(s archive.Selection) (list []string, arguments []any) {
 			list, arguments = append(list, quoted(equal.column)+" = ?"), append(arguments, equal.value)
 		}
 	}
+	if term, more := scoped(&measure.Flows, s.Scope); term != "" {
+		list, arguments = append(list, term), append(arguments, more...)
+	}
 	return list, arguments
 }
 
