@@ -3,6 +3,7 @@ package session
 import (
 	"cmp"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -65,4 +66,22 @@ func scopeNames(selector string, hosts []Host) (names []string) {
 		}
 	}
 	return names
+}
+
+// HowOnly returns the part of a specification that says how and when is measured, not on which hosts, nor which of their
+// packets: the settings, and the fields that it names.
+func (s Spec) HowOnly() Spec {
+	how := Spec{
+		Name: s.Name, Modules: s.Modules, Sampling: s.Sampling, Records: s.Records, Start: s.Start, Duration: s.Duration, Cron: s.Cron, TimeZone: s.TimeZone,
+	}
+	from, to := reflect.ValueOf(s), reflect.ValueOf(&how).Elem()
+	for _, one := range Settings() {
+		value, has := field(from, one.Name)
+		if !has || value.Kind() == reflect.Map || value.Kind() == reflect.Slice { // which could name hosts
+			continue
+		}
+		target, _ := field(to, one.Name)
+		target.Set(value)
+	}
+	return how
 }

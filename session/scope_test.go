@@ -2,8 +2,10 @@ package session
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestScope(t *testing.T) {
@@ -34,6 +36,30 @@ func TestScope(t *testing.T) {
 		if err := Scope(parts).Check(); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
+	}
+}
+
+// TestHowOnly: what names hosts, devices, addresses or users is left out, whatever fields there will be.
+func TestHowOnly(t *testing.T) {
+	all := Spec{Name: "s", Interval: Duration(time.Second), SparseMarks: true, Modules: []string{"delay"}, Cron: "0 9 * * *"}
+	of := reflect.ValueOf(&all).Elem()
+	for i := range of.NumField() {
+		switch v := of.Field(i); v.Interface().(type) {
+		case []string:
+			if of.Type().Field(i).Name != "Modules" {
+				v.Set(reflect.ValueOf([]string{"rival"}))
+			}
+		case map[string]string:
+			v.Set(reflect.ValueOf(map[string]string{"rival": "rival"}))
+		}
+	}
+	all.SamplingFor, all.Points = map[string]Sampling{"rival": {}}, []PointRequest{{Name: "router", Agents: []string{"rival"}}}
+	how := all.HowOnly()
+	if text := fmt.Sprintf("%+v", how); strings.Contains(text, "rival") || !strings.Contains(text, "delay") {
+		t.Errorf("it has %s", text)
+	}
+	if how.Interval != all.Interval || !how.SparseMarks || how.Cron != all.Cron || how.Filters != nil {
+		t.Errorf("it has %+v", how)
 	}
 }
 

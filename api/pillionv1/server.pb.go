@@ -324,8 +324,10 @@ type WhoAmIResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the token.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// viewer, operator, admin.
-	Role          string `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
+	// viewer, analyst, operator, admin.
+	Role string `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
+	// Scope of the token; empty: it sees everything.
+	Scope         []string `protobuf:"bytes,3,rep,name=scope,proto3" json:"scope,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -372,6 +374,13 @@ func (x *WhoAmIResponse) GetRole() string {
 		return x.Role
 	}
 	return ""
+}
+
+func (x *WhoAmIResponse) GetScope() []string {
+	if x != nil {
+		return x.Scope
+	}
+	return nil
 }
 
 // Event is an occurrence that matters to operators.
@@ -616,7 +625,9 @@ type Token struct {
 	// Of a join token: labels that agents get when they join with it.
 	Labels map[string]string `protobuf:"bytes,10,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Of a join token: the site whose agents' rows the hosts that join with it may send, as aggregators.
-	Site          string `protobuf:"bytes,11,opt,name=site,proto3" json:"site,omitempty"`
+	Site string `protobuf:"bytes,11,opt,name=site,proto3" json:"site,omitempty"`
+	// Of a viewer or analyst: the agents and pairs to which it is limited; empty: none.
+	Scope         []string `protobuf:"bytes,12,rep,name=scope,proto3" json:"scope,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -728,6 +739,13 @@ func (x *Token) GetSite() string {
 	return ""
 }
 
+func (x *Token) GetScope() []string {
+	if x != nil {
+		return x.Scope
+	}
+	return nil
+}
+
 type CreateTokenRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the token, unique.
@@ -745,7 +763,10 @@ type CreateTokenRequest struct {
 	// Of a join token: it never expires.
 	NeverExpires bool `protobuf:"varint,7,opt,name=never_expires,json=neverExpires,proto3" json:"never_expires,omitempty"`
 	// Of a join token: the site whose agents' rows the hosts that join with it send, as aggregators. Default: none.
-	Site          string `protobuf:"bytes,9,opt,name=site,proto3" json:"site,omitempty"`
+	Site string `protobuf:"bytes,9,opt,name=site,proto3" json:"site,omitempty"`
+	// Of a viewer or analyst: what it may see, each a selector of agents, which also permits the pairs among them, or
+	// SOURCE:DESTINATION with a selector on either side. A selector is key=value, an agent's name or *. Default: everything.
+	Scope         []string `protobuf:"bytes,10,rep,name=scope,proto3" json:"scope,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -834,6 +855,13 @@ func (x *CreateTokenRequest) GetSite() string {
 		return x.Site
 	}
 	return ""
+}
+
+func (x *CreateTokenRequest) GetScope() []string {
+	if x != nil {
+		return x.Scope
+	}
+	return nil
 }
 
 type CreateTokenResponse struct {
@@ -1432,10 +1460,11 @@ const file_server_proto_rawDesc = "" +
 	"\brevision\x18\x02 \x01(\tR\brevision\x12\x0e\n" +
 	"\x02go\x18\x03 \x01(\tR\x02go\x124\n" +
 	"\astarted\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\astarted\"\x0f\n" +
-	"\rWhoAmIRequest\"8\n" +
+	"\rWhoAmIRequest\"N\n" +
 	"\x0eWhoAmIResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
-	"\x04role\x18\x02 \x01(\tR\x04role\"\xbf\x01\n" +
+	"\x04role\x18\x02 \x01(\tR\x04role\x12\x14\n" +
+	"\x05scope\x18\x03 \x03(\tR\x05scope\"\xbf\x01\n" +
 	"\x05Event\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x14\n" +
@@ -1450,7 +1479,7 @@ const file_server_proto_rawDesc = "" +
 	"\x04kind\x18\x03 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05limit\x18\x04 \x01(\rR\x05limit\"?\n" +
 	"\x12ListEventsResponse\x12)\n" +
-	"\x06events\x18\x01 \x03(\v2\x11.pillion.v1.EventR\x06events\"\xb2\x03\n" +
+	"\x06events\x18\x01 \x03(\v2\x11.pillion.v1.EventR\x06events\"\xc8\x03\n" +
 	"\x05Token\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x124\n" +
@@ -1463,10 +1492,11 @@ const file_server_proto_rawDesc = "" +
 	"\x06agents\x18\t \x01(\tR\x06agents\x125\n" +
 	"\x06labels\x18\n" +
 	" \x03(\v2\x1d.pillion.v1.Token.LabelsEntryR\x06labels\x12\x12\n" +
-	"\x04site\x18\v \x01(\tR\x04site\x1a9\n" +
+	"\x04site\x18\v \x01(\tR\x04site\x12\x14\n" +
+	"\x05scope\x18\f \x03(\tR\x05scope\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xef\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x85\x03\n" +
 	"\x12CreateTokenRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x124\n" +
@@ -1475,7 +1505,9 @@ const file_server_proto_rawDesc = "" +
 	"\x06agents\x18\x05 \x01(\tR\x06agents\x12B\n" +
 	"\x06labels\x18\x06 \x03(\v2*.pillion.v1.CreateTokenRequest.LabelsEntryR\x06labels\x12#\n" +
 	"\rnever_expires\x18\a \x01(\bR\fneverExpires\x12\x12\n" +
-	"\x04site\x18\t \x01(\tR\x04site\x1a9\n" +
+	"\x04site\x18\t \x01(\tR\x04site\x12\x14\n" +
+	"\x05scope\x18\n" +
+	" \x03(\tR\x05scope\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\v\n" +

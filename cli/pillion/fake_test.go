@@ -358,7 +358,7 @@ func (f *fake) ListEvents(context.Context, *pillionv1.ListEventsRequest) (*pilli
 }
 
 func (f *fake) CreateToken(_ context.Context, r *pillionv1.CreateTokenRequest) (*pillionv1.CreateTokenResponse, error) {
-	return &pillionv1.CreateTokenResponse{Token: &pillionv1.Token{Name: r.Name, Role: r.Role, MaxUses: r.GetMaxUses(), Agents: r.Agents, Labels: r.Labels}, Secret: "plt_new"}, nil
+	return &pillionv1.CreateTokenResponse{Token: &pillionv1.Token{Name: r.Name, Role: r.Role, MaxUses: r.GetMaxUses(), Agents: r.Agents, Labels: r.Labels, Scope: r.Scope}, Secret: "plt_new"}, nil
 }
 
 func (f *fake) ListTokens(context.Context, *pillionv1.ListTokensRequest) (*pillionv1.ListTokensResponse, error) {

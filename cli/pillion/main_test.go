@@ -151,6 +151,7 @@ var goldens = []struct {
 	{name: "doctor-away", line: "doctor north1 south1 -o json"},
 	{name: "token-create", line: "token create dash --role viewer --expires +90d"},
 	{name: "token-create-join", line: "token create rack7 --role join --uses 40 --agents rack7-* --label rack=7"},
+	{name: "token-create-scope", line: "token create acme --scope customer=acme --scope customer=acme:exchange"},
 	{name: "token-list", line: "token list"},
 	{name: "token-revoke", line: "token revoke old"},
 	{name: "health", line: "health"},

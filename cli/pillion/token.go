@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"pillion.dev/api"
@@ -18,9 +19,10 @@ type tokenCmd struct {
 }
 
 type tokenCreateCmd struct {
-	Name    string `arg:"" help:"Name of the token."`
-	Role    string `default:"viewer" enum:"viewer,analyst,operator,admin,join" placeholder:"NAME" help:"Role: viewer, analyst, operator, admin, or join for hosts (${default})."`
-	Expires moment `placeholder:"TIME" help:"Expiry, such as +90d; default: never, of a join token 24 hours from now."`
+	Name    string   `arg:"" help:"Name of the token."`
+	Role    string   `default:"viewer" enum:"viewer,analyst,operator,admin,join" placeholder:"NAME" help:"Role: viewer, analyst, operator, admin, or join for hosts (${default})."`
+	Scope   []string `sep:"none" placeholder:"SELECTOR" help:"Limit a viewer or analyst to the agents of a selector (KEY=VALUE, NAME or *) and the pairs among them, or to the pairs SOURCE:DESTINATION. Repeatable; default: everything."`
+	Expires moment   `placeholder:"TIME" help:"Expiry, such as +90d; default: never, of a join token 24 hours from now."`
 
 	NoExpiry bool     `help:"Create a join token that never expires."`
 	Uses     *uint32  `placeholder:"N" help:"How many hosts may join with the token; 0: any number; default: 1."`
@@ -34,12 +36,16 @@ func (tokenCreateCmd) Help() string {
 	return `A viewer can read, an analyst can also run SQL, an operator can also run sessions, an admin can do
 everything. Only the token is written to standard output.
 
+A token with a scope sees the rows, agents, sessions, alarms and paths of its agents and pairs, and nothing else. It
+goes by the labels that agents have now.
+
 A join token is valid for one host and 24 hours unless --uses and --expires say otherwise; a host that
 repeats its request because the answer was lost does not use it up again.
 
 Examples:
 
   pillion token create dashboard --role viewer --expires +90d
+  pillion token create acme --role viewer --scope customer=acme --scope customer=acme:exchange
   pillion token create north1 --role join --agents north1 --label site=north
   pillion token create paris --role join --site paris
   pillion token create rack7 --role join --uses 40 --agents 'rack7-*' --label rack=7 --expires +30d`
@@ -53,14 +59,14 @@ func (c *tokenCreateCmd) Run(ctx context.Context, a *app, client *api.Client) er
 	}
 	answer, err := client.Server.CreateToken(ctx, &pillionv1.CreateTokenRequest{
 		Name: c.Name, Role: c.Role, Expires: c.Expires.message(), NeverExpires: c.NoExpiry,
-		MaxUses: c.Uses, Agents: c.Agents, Labels: labels, Site: c.Site,
+		MaxUses: c.Uses, Agents: c.Agents, Labels: labels, Site: c.Site, Scope: c.Scope,
 	})
 	if err != nil {
 		return failed("create token "+c.Name, err)
 	}
 	k := answer.GetToken()
-	t := newTable("name", "role", "expires", "uses", "agents", "labels", "site", "secret")
-	t.add(text(k.GetName()), text(k.GetRole()), when(k.GetExpires()), usesOf(k), text(k.GetAgents()), text(pairsText(k.GetLabels())), text(k.GetSite()), text(answer.Secret))
+	t := newTable("name", "role", "expires", "uses", "agents", "labels", "site", "scope", "secret")
+	t.add(text(k.GetName()), text(k.GetRole()), when(k.GetExpires()), usesOf(k), text(k.GetAgents()), text(pairsText(k.GetLabels())), text(k.GetSite()), text(scopeText(k)), text(answer.Secret))
 	return a.show(answer, t, func(w io.Writer) error {
 		note := fmt.Sprintf("token %s with role %s", k.GetName(), k.GetRole())
 		if n := k.GetMaxUses(); n != 0 {
@@ -68,6 +74,9 @@ func (c *tokenCreateCmd) Run(ctx context.Context, a *app, client *api.Client) er
 		}
 		if k.GetSite() != "" {
 			note += ", as the aggregator of the site " + k.GetSite()
+		}
+		if len(k.GetScope()) > 0 {
+			note += ", limited to " + scopeText(k)
 		}
 		if k.GetExpires() != nil {
 			note += ", valid until " + when(k.GetExpires()).shown
@@ -89,13 +98,16 @@ func (c *tokenListCmd) Run(ctx context.Context, a *app, client *api.Client) erro
 	if err != nil {
 		return failed("list tokens", err)
 	}
-	t := newTable("name", "role", "state", "created", "expires", "used=LAST USED", "uses", "agents", "labels", "site")
+	t := newTable("name", "role", "state", "created", "expires", "used=LAST USED", "uses", "agents", "labels", "site", "scope")
 	for _, k := range tokens {
 		t.add(text(k.Name), text(k.Role), text(tokenState(k)), when(k.Created), when(k.Expires), ago(k.Used),
-			usesOf(k), text(k.Agents), text(pairsText(k.Labels)), text(k.Site))
+			usesOf(k), text(k.Agents), text(pairsText(k.Labels)), text(k.Site), text(scopeText(k)))
 	}
 	return a.show(messageList(tokens), t, nil)
 }
+
+// scopeText is the scope of a token; empty: it has none.
+func scopeText(k *pillionv1.Token) string { return strings.Join(k.GetScope(), " ") }
 
 func tokenState(k *pillionv1.Token) string {
 	switch {

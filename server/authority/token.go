@@ -30,6 +30,9 @@ const (
 	RoleOperator = "operator"
 	RoleAdmin    = "admin"
 	RoleJoin     = "join" // only lets hosts join
+	// ScopedPrefix precedes the role of a token with a scope, which versions without scopes refuse as unknown: they would
+	// show everything, and drop the scope when they note that the token was used.
+	ScopedPrefix = "scoped-"
 )
 
 // Token without its secret.
@@ -41,6 +44,8 @@ type Token struct {
 	// Used is when it was last used, to the minute.
 	Used    time.Time `json:"used,omitzero"`
 	Revoked bool      `json:"revoked,omitempty"`
+	// Scope limits a viewer or analyst, whose role begins with ScopedPrefix. An empty one permits nothing.
+	Scope session.Scope `json:"scope,omitempty"`
 	JoinBounds
 }
 
@@ -121,6 +126,9 @@ func (t *Tokens) add(wanted Token, earlier string) (secret string, err error) {
 	if err := wanted.checkBounds(); err != nil {
 		return "", err
 	}
+	if err := wanted.checkScope(); err != nil {
+		return "", err
+	}
 	switch {
 	case !bus.ValidAgent(name):
 		return "", fmt.Errorf("%w: name %.70q: use at most 63 lowercase letters, digits and inner hyphens", ErrInvalid, name)
@@ -139,7 +147,10 @@ func (t *Tokens) add(wanted Token, earlier string) (secret string, err error) {
 	if role == RoleJoin {
 		secret = joinPrefix + t.fingerprint + "_" + secretText.EncodeToString(bytes)
 	}
-	made := Token{Name: name, Role: role, Created: t.now().UTC(), Expires: expires, JoinBounds: wanted.JoinBounds}
+	made := Token{Name: name, Role: role, Created: t.now().UTC(), Expires: expires, Scope: slices.Clone(wanted.Scope), JoinBounds: wanted.JoinBounds}
+	if len(made.Scope) > 0 {
+		made.Role = ScopedPrefix + role
+	}
 	made.Uses, made.Labels = 0, maps.Clone(wanted.Labels)
 	number := uint64(0)
 	if n := len(t.list); n > 0 {
@@ -151,6 +162,19 @@ func (t *Tokens) add(wanted Token, earlier string) (secret string, err error) {
 	t.list = append(t.list, stored{made, hash(secret), key})
 	t.dirty[key] = true
 	return secret, nil
+}
+
+func (t *Token) checkScope() error {
+	if len(t.Scope) == 0 {
+		return nil
+	}
+	if t.Role != RoleViewer && t.Role != RoleAnalyst {
+		return fmt.Errorf("%w: only viewers and analysts can be limited to a scope", ErrInvalid)
+	}
+	if err := t.Scope.Check(); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return nil
 }
 
 // labelsMax is the most labels that a join token gives.

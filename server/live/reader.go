@@ -4,6 +4,8 @@ import (
 	"errors"
 	"maps"
 	"slices"
+
+	"pillion.dev/archive"
 )
 
 // PairSecond holds the figures of pairs of hosts in one second, in columns. Sources and
@@ -30,6 +32,8 @@ type Scope struct {
 	Session string
 	// Sites of the sources and of the destinations; nil: all. The empty name is that of hosts without a site.
 	Source, Destination *string
+	// Seen are the pairs that the reader may see.
+	Seen *archive.Scope
 }
 
 // Reader follows the figures of pairs for one watcher.
@@ -97,9 +101,10 @@ func (r *Reader) read(p *shard, version uint32, found map[int64]*PairSecond) {
 	}
 }
 
-// has reports whether the hosts of a pair are at the sites.
+// has reports whether a pair may be seen and its hosts are at the sites.
 func (s *Scope) has(k *key) bool {
-	return (s.Source == nil || *s.Source == k.ends.Source) && (s.Destination == nil || *s.Destination == k.ends.Destination)
+	return (s.Source == nil || *s.Source == k.ends.Source) && (s.Destination == nil || *s.Destination == k.ends.Destination) &&
+		s.Seen.HasPair(k.name.source, k.name.destination)
 }
 
 // put adds a figure, with the ids of its hosts.

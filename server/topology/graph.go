@@ -3,11 +3,13 @@ package topology
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
 	"time"
 
+	"pillion.dev/archive"
 	"pillion.dev/session"
 )
 
@@ -140,12 +142,18 @@ type OneWay struct {
 }
 
 // Graph returns the graph of the paths that a session traced in the last day; the empty
-// name selects all paths and all agents.
-func (t *Topology) Graph(name string) Graph {
+// name selects all paths and all agents. Within a scope it is that of the paths between its pairs: other
+// agents on them are shown as what a traceroute shows, and nothing is known of the inside of their hosts.
+func (t *Topology) Graph(name string, scope *archive.Scope) Graph {
 	paths, agents, hosts := t.snapshot(name)
+	stages := t.latestStages()
+	if scope != nil {
+		paths, agents, hosts = scoped(scope, paths, agents, hosts)
+		maps.DeleteFunc(stages, func(agent string, _ routerStages) bool { return !scope.HasAgent(agent) })
+	}
 	b := builder{
 		owners: agents, addresses: addressesOf(agents), hosts: hosts, agents: map[string]int{}, at: map[place]int{},
-		unknowns: map[gap]int{}, edges: map[[2]int]*Edge{}, stages: t.latestStages(), now: t.now(),
+		unknowns: map[gap]int{}, edges: map[[2]int]*Edge{}, stages: stages, now: t.now(),
 	}
 	if name == "" {
 		for _, agent := range agents {

@@ -16,13 +16,13 @@ import (
 type agents struct{ control Control }
 
 // ListAgents returns agents, sorted by name.
-func (a *agents) ListAgents(_ context.Context, request *pillionv1.ListAgentsRequest) (*pillionv1.ListAgentsResponse, error) {
+func (a *agents) ListAgents(ctx context.Context, request *pillionv1.ListAgentsRequest) (*pillionv1.ListAgentsResponse, error) {
 	size, after, err := readPage(request, request.GetLabel())
 	if err != nil {
 		return nil, err
 	}
 	response := &pillionv1.ListAgentsResponse{}
-	page, more := a.control.AgentsAfter(after, request.GetLabel(), size)
+	page, more := scopedAgentsAfter(a.control, scopeOf(ctx), after, request.GetLabel(), size)
 	for _, agent := range page {
 		response.Agents = append(response.Agents, agentMessage(agent))
 	}
@@ -33,8 +33,14 @@ func (a *agents) ListAgents(_ context.Context, request *pillionv1.ListAgentsRequ
 }
 
 // GetAgent returns one agent.
-func (a *agents) GetAgent(_ context.Context, request *pillionv1.GetAgentRequest) (*pillionv1.GetAgentResponse, error) {
+func (a *agents) GetAgent(ctx context.Context, request *pillionv1.GetAgentRequest) (*pillionv1.GetAgentResponse, error) {
+	if !scopeOf(ctx).HasAgent(request.GetName()) { // the same whether there is one or not
+		return nil, fmt.Errorf("agent %q %w", request.GetName(), control.ErrNotFound)
+	}
 	agent, err := a.control.Agent(request.GetName())
+	if scopeOf(ctx) != nil {
+		agent = scopedAgent(agent)
+	}
 	return &pillionv1.GetAgentResponse{Agent: agentMessage(agent)}, err
 }
 

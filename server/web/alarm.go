@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -25,8 +26,8 @@ type Alarms interface {
 type alarms struct{ alarms Alarms }
 
 // ListAlarms returns alarms.
-func (s *alarms) ListAlarms(_ context.Context, request *pillionv1.ListAlarmsRequest) (*pillionv1.ListAlarmsResponse, error) {
-	all, filter := s.alarms.Alarms(), ""
+func (s *alarms) ListAlarms(ctx context.Context, request *pillionv1.ListAlarmsRequest) (*pillionv1.ListAlarmsResponse, error) {
+	all, filter := s.seen(ctx), ""
 	if request.GetActive() {
 		filter = "active"
 		active := all[:0]
@@ -48,16 +49,45 @@ func (s *alarms) ListAlarms(_ context.Context, request *pillionv1.ListAlarmsRequ
 	return response, nil
 }
 
+// seen are the alarms in the scope of the caller. Summaries of changed paths name the hosts on them, and acknowledgements
+// are between operators.
+func (s *alarms) seen(ctx context.Context) []alarm.Alarm {
+	all, scope := s.alarms.Alarms(), scopeOf(ctx)
+	if scope == nil {
+		return all
+	}
+	of := map[string]string{}
+	for _, r := range s.alarms.AllRules() {
+		of[r.Name] = r.On
+	}
+	kept := []alarm.Alarm{}
+	for _, a := range all {
+		if a.Agent == "" && !scope.HasPair(a.Source, a.Destination) || a.Agent != "" && !scope.HasAgent(a.Agent) {
+			continue
+		}
+		if on, known := of[a.Rule]; !known || on == alarm.Path {
+			a.Summary, a.Ending, a.Annotations = "", "", nil
+		}
+		a.Acknowledged, a.SilencedBy = nil, nil
+		kept = append(kept, a)
+	}
+	return kept
+}
+
 // AcknowledgeAlarm acknowledges an alarm.
 func (s *alarms) AcknowledgeAlarm(ctx context.Context, request *pillionv1.AcknowledgeAlarmRequest) (*pillionv1.AcknowledgeAlarmResponse, error) {
 	err := s.alarms.Acknowledge(ctx, request.GetId(), callerOf(ctx).token, request.GetComment(), request.GetWithdraw())
 	return &pillionv1.AcknowledgeAlarmResponse{}, err
 }
 
-// ListAlarmRules returns the rules.
-func (s *alarms) ListAlarmRules(context.Context, *pillionv1.ListAlarmRulesRequest) (*pillionv1.ListAlarmRulesResponse, error) {
+// ListAlarmRules returns the rules; within a scope, those of its alarms.
+func (s *alarms) ListAlarmRules(ctx context.Context, _ *pillionv1.ListAlarmRulesRequest) (*pillionv1.ListAlarmRulesResponse, error) {
 	response := &pillionv1.ListAlarmRulesResponse{}
+	scoped, seen := scopeOf(ctx) != nil, s.seen(ctx)
 	for _, r := range s.alarms.AllRules() {
+		if scoped && !slices.ContainsFunc(seen, func(a alarm.Alarm) bool { return a.Rule == r.Name }) {
+			continue
+		}
 		response.Rules = append(response.Rules, &pillionv1.AlarmRule{
 			Name: r.Name, On: r.On, Above: r.Above, OverNs: int64(r.Over), Packets: r.Packets, ForNs: int64(r.For),
 			KeepFiringForNs: int64(r.KeepFiringFor), Severity: r.Severity, Disabled: r.Disabled,
@@ -66,9 +96,12 @@ func (s *alarms) ListAlarmRules(context.Context, *pillionv1.ListAlarmRulesReques
 	return response, nil
 }
 
-// ListSilences returns silences.
-func (s *alarms) ListSilences(context.Context, *pillionv1.ListSilencesRequest) (*pillionv1.ListSilencesResponse, error) {
+// ListSilences returns silences. They name labels of any alarms: within a scope there are none.
+func (s *alarms) ListSilences(ctx context.Context, _ *pillionv1.ListSilencesRequest) (*pillionv1.ListSilencesResponse, error) {
 	response := &pillionv1.ListSilencesResponse{}
+	if scopeOf(ctx) != nil {
+		return response, nil
+	}
 	for _, silence := range s.alarms.Silences() {
 		response.Silences = append(response.Silences, silenceMessage(&silence))
 	}

@@ -36,7 +36,7 @@ func (w interceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 		ctx, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
 		procedure := request.Spec().Procedure
-		if err = permit(callerOf(ctx), roles[procedure].role); err == nil {
+		if err = permit(callerOf(ctx), roles[procedure]); err == nil {
 			response, err = next(ctx, request)
 		}
 		var fault *connect.Error
@@ -57,9 +57,9 @@ func (w interceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 func (w interceptor) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
 	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
 		procedure := conn.Spec().Procedure
-		err := permit(callerOf(ctx), roles[procedure].role)
+		err := permit(callerOf(ctx), roles[procedure])
 		if err == nil {
-			err = next(ctx, conn)
+			err = next(ctx, w.scopes.limit(callerOf(ctx), conn))
 		}
 		if err != nil {
 			return w.fault(procedure, err)

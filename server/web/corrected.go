@@ -15,14 +15,18 @@ import (
 )
 
 // PairClocks returns the latest estimates of clock offsets.
-func (f *flows) PairClocks(_ context.Context, request *pillionv1.PairClocksRequest) (*pillionv1.PairClocksResponse, error) {
+func (f *flows) PairClocks(ctx context.Context, request *pillionv1.PairClocksRequest) (*pillionv1.PairClocksResponse, error) {
 	for field, value := range map[string]string{"source": request.GetSource(), "destination": request.GetDestination()} {
 		if err := checkText(field, value); err != nil {
 			return nil, err
 		}
 	}
 	response := &pillionv1.PairClocksResponse{}
+	scope := scopeOf(ctx)
 	for _, p := range f.clocks.Latest(request.GetSource(), request.GetDestination()) {
+		if !scope.HasPair(p.Source, p.Destination) && !scope.HasPair(p.Destination, p.Source) {
+			continue
+		}
 		response.Clocks = append(response.Clocks, &pillionv1.PairClock{
 			Source: validText(p.Source), Destination: validText(p.Destination),
 			Segment: timestamppb.New(p.Segment), Since: timestamppb.New(p.Since), Until: timestamppb.New(p.Until),

@@ -52,7 +52,7 @@ type Archive interface {
 
 // data implements DataService.
 type data struct {
-	archive Archive
+	archive reads
 	live    Live
 	log     *slog.Logger
 	now     func() time.Time
@@ -83,19 +83,11 @@ func (d *data) ListStreams(ctx context.Context, _ *pillionv1.ListStreamsRequest)
 
 // find also returns standard streams that have no rows yet.
 func (d *data) find(ctx context.Context, name string) (archive.Stream, error) {
-	streams, err := d.archive.Streams(ctx)
+	stream, err := d.archive.stream(ctx, name)
 	if err != nil {
-		return archive.Stream{}, fmt.Errorf("find stream %q: %w", name, err)
+		return stream, fmt.Errorf("find stream %q: %w", name, err)
 	}
-	for _, stream := range streams {
-		if stream.Schema.Name == name {
-			return stream, nil
-		}
-	}
-	if schema := measure.FindStandard(name); schema != nil {
-		return archive.Stream{Schema: schema}, nil
-	}
-	return archive.Stream{}, fmt.Errorf("find stream %q: %w", name, archive.ErrUnknown)
+	return stream, nil
 }
 
 func streamMessage(s archive.Stream) *pillionv1.Stream {

@@ -48,6 +48,7 @@ var codes = []struct {
 	{topology.ErrTrace, connect.CodeUnknown},
 	{archive.ErrQuery, connect.CodeInvalidArgument},
 	{archive.ErrUnknown, connect.CodeNotFound},
+	{archive.ErrScope, connect.CodePermissionDenied},
 	{archive.ErrFull, connect.CodeResourceExhausted},
 	{bus.ErrAway, connect.CodeUnavailable},
 	{bus.ErrChanged, connect.CodeAborted},

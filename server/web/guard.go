@@ -15,7 +15,9 @@ import (
 
 	"connectrpc.com/connect"
 
+	"pillion.dev/archive"
 	"pillion.dev/server/authority"
+	"pillion.dev/session"
 )
 
 const (
@@ -30,6 +32,9 @@ type caller struct {
 	role   role
 	remote netip.Addr
 	tls    *tls.ConnectionState // nil without TLS
+	// scope limits what a token sees, by the selectors in it; nil: it sees everything.
+	scope     *archive.Scope
+	selectors session.Scope
 }
 
 type callerKey struct{}
@@ -105,10 +110,10 @@ func (s *Server) admitPlain(needed role, next func(http.ResponseWriter, *http.Re
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who, err := s.identify(r, needed)
 		if err == nil {
-			err = permit(who, needed)
+			err = permit(who, rule{needed, here, within})
 		}
 		if err == nil {
-			err = next(w, r)
+			err = next(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, who)))
 		}
 		if err != nil {
 			s.refuse(w, r, err)
@@ -141,11 +146,15 @@ func (s *Server) identify(r *http.Request, needed role) (caller, error) {
 		}
 		return who, connect.NewError(connect.CodeUnauthenticated, fmt.Errorf("check token: %w", err))
 	}
-	held, ok := parseRole(token.Role)
+	name, scoped := strings.CutPrefix(token.Role, authority.ScopedPrefix)
+	held, ok := parseRole(name)
 	if !ok {
 		return who, connect.NewError(connect.CodePermissionDenied, fmt.Errorf("check token %s: role %q only lets hosts join", token.Name, token.Role))
 	}
 	who.token, who.role = token.Name, held
+	if scoped || len(token.Scope) > 0 {
+		who.selectors, who.scope = token.Scope, s.scopes.of(token.Name, token.Scope)
+	}
 	return who, nil
 }
 
@@ -160,11 +169,15 @@ func (s *Server) failedToken(from netip.Addr) error {
 	return nil
 }
 
-func permit(who caller, needed role) error {
-	if who.role >= needed {
-		return nil
+// permit authorises a call.
+func permit(who caller, needed rule) error {
+	switch {
+	case who.role < needed.role:
+		return connect.NewError(connect.CodePermissionDenied, fmt.Errorf("token %s has role %v; this requires role %v", who.token, who.role, needed.role))
+	case who.scope != nil && needed.scoping != within && needed.scoping != open:
+		return connect.NewError(connect.CodePermissionDenied, fmt.Errorf("token %s has a scope; this requires a token without one", who.token))
 	}
-	return connect.NewError(connect.CodePermissionDenied, fmt.Errorf("token %s has role %v; this requires role %v", who.token, who.role, needed))
+	return nil
 }
 
 // readBody reads the whole body.

@@ -11,6 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"pillion.dev/archive"
 )
 
 // metricsBuffer is how many batches the metrics may lag behind.
@@ -67,8 +69,15 @@ func (m *metrics) follow(ctx context.Context, live Live, log *slog.Logger) {
 	}
 }
 
-func (m *metrics) handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
+// scoped serves the metrics of the pairs in a scope, and nothing about the server.
+func (m *metrics) scoped(scope *archive.Scope) http.Handler {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(scopedPairs{m.pairs, scope})
+	return m.handler(registry)
+}
+
+func (m *metrics) handler(registry *prometheus.Registry) http.Handler {
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{
 		// One invalid figure must not hide the others.
 		ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: 4, Timeout: 10 * time.Second,
 	})

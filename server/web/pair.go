@@ -89,7 +89,27 @@ func (p *pairs) Collect(to chan<- prometheus.Metric) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	to <- prometheus.MustNewConstMetric(p.overflowed, prometheus.CounterValue, float64(p.overflow))
+	p.collect(to, nil)
+}
+
+// scopedPairs are those of the pairs in a scope.
+type scopedPairs struct {
+	*pairs
+	scope *archive.Scope
+}
+
+// Collect implements prometheus.Collector.
+func (p scopedPairs) Collect(to chan<- prometheus.Metric) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	p.collect(to, p.scope)
+}
+
+func (p *pairs) collect(to chan<- prometheus.Metric, scope *archive.Scope) {
 	for key, one := range p.known {
+		if !scope.HasPair(key.source, key.destination) {
+			continue
+		}
 		labels := []string{key.source, key.destination, key.session}
 		counts := one.Counts.List()
 		for i, d := range p.counters {

@@ -40,74 +40,89 @@ const (
 	leading
 )
 
-// rule is the role that a procedure requires, and where it is answered.
+// scoping is what a procedure does for a token with a scope.
+type scoping int
+
+const (
+	// undeclared procedures are refused, as the following ones are.
+	undeclared scoping = iota
+	// refused: its answer, or what it does, cannot be limited.
+	refused
+	// within: the handler limits its answer to the scope, rows by reading them through reads.
+	within
+	// open: its answer has nothing of agents, or only of the caller.
+	open
+)
+
+// rule is the role that a procedure requires, where it is answered, and how for a token with a scope.
 type rule struct {
 	role
 	place
+	scoping
 }
 
 // roles are the rules of all procedures. Others are not served.
 var roles = map[string]rule{
-	pillionv1connect.AgentServiceListAgentsProcedure:    {viewer, leading},
-	pillionv1connect.AgentServiceGetAgentProcedure:      {viewer, leading},
-	pillionv1connect.AgentServiceSetLabelsProcedure:     {operator, leading},
-	pillionv1connect.AgentServiceApproveAgentProcedure:  {operator, leading},
-	pillionv1connect.AgentServiceRevokeAgentProcedure:   {admin, leading},
-	pillionv1connect.AgentServiceDeleteAgentProcedure:   {admin, leading},
-	pillionv1connect.AgentServiceCheckAgentProcedure:    {operator, leading},
-	pillionv1connect.AgentServiceDescribeAgentProcedure: {operator, leading},
+	pillionv1connect.AgentServiceListAgentsProcedure:    {viewer, leading, within},
+	pillionv1connect.AgentServiceGetAgentProcedure:      {viewer, leading, within},
+	pillionv1connect.AgentServiceSetLabelsProcedure:     {operator, leading, refused},
+	pillionv1connect.AgentServiceApproveAgentProcedure:  {operator, leading, refused},
+	pillionv1connect.AgentServiceRevokeAgentProcedure:   {admin, leading, refused},
+	pillionv1connect.AgentServiceDeleteAgentProcedure:   {admin, leading, refused},
+	pillionv1connect.AgentServiceCheckAgentProcedure:    {operator, leading, refused},
+	pillionv1connect.AgentServiceDescribeAgentProcedure: {operator, leading, refused},
 
-	pillionv1connect.AlarmServiceListAlarmsProcedure:       {viewer, leading},
-	pillionv1connect.AlarmServiceAcknowledgeAlarmProcedure: {operator, leading},
-	pillionv1connect.AlarmServiceListAlarmRulesProcedure:   {viewer, here},
-	pillionv1connect.AlarmServiceListSilencesProcedure:     {viewer, leading},
-	pillionv1connect.AlarmServiceCreateSilenceProcedure:    {operator, leading},
-	pillionv1connect.AlarmServiceExpireSilenceProcedure:    {operator, leading},
+	pillionv1connect.AlarmServiceListAlarmsProcedure:       {viewer, leading, within},
+	pillionv1connect.AlarmServiceAcknowledgeAlarmProcedure: {operator, leading, refused},
+	pillionv1connect.AlarmServiceListAlarmRulesProcedure:   {viewer, here, within},
+	pillionv1connect.AlarmServiceListSilencesProcedure:     {viewer, leading, within},
+	pillionv1connect.AlarmServiceCreateSilenceProcedure:    {operator, leading, refused},
+	pillionv1connect.AlarmServiceExpireSilenceProcedure:    {operator, leading, refused},
 
-	pillionv1connect.SessionServicePlanSessionProcedure:   {viewer, leading},
-	pillionv1connect.SessionServiceCreateSessionProcedure: {operator, leading},
-	pillionv1connect.SessionServiceListSessionsProcedure:  {viewer, leading},
-	pillionv1connect.SessionServiceGetSessionProcedure:    {viewer, leading},
-	pillionv1connect.SessionServiceChangeSessionProcedure: {operator, leading},
-	pillionv1connect.SessionServicePauseSessionProcedure:  {operator, leading},
-	pillionv1connect.SessionServiceResumeSessionProcedure: {operator, leading},
-	pillionv1connect.SessionServiceStopSessionProcedure:   {operator, leading},
-	pillionv1connect.SessionServiceDeleteSessionProcedure: {operator, leading},
-	pillionv1connect.SessionServiceListRunsProcedure:      {viewer, leading},
-	pillionv1connect.SessionServiceListPointsProcedure:    {viewer, leading},
+	pillionv1connect.SessionServicePlanSessionProcedure:   {viewer, leading, refused},
+	pillionv1connect.SessionServiceCreateSessionProcedure: {operator, leading, refused},
+	pillionv1connect.SessionServiceListSessionsProcedure:  {viewer, leading, within},
+	pillionv1connect.SessionServiceGetSessionProcedure:    {viewer, leading, within},
+	pillionv1connect.SessionServiceChangeSessionProcedure: {operator, leading, refused},
+	pillionv1connect.SessionServicePauseSessionProcedure:  {operator, leading, refused},
+	pillionv1connect.SessionServiceResumeSessionProcedure: {operator, leading, refused},
+	pillionv1connect.SessionServiceStopSessionProcedure:   {operator, leading, refused},
+	pillionv1connect.SessionServiceDeleteSessionProcedure: {operator, leading, refused},
+	pillionv1connect.SessionServiceListRunsProcedure:      {viewer, leading, within},
+	pillionv1connect.SessionServiceListPointsProcedure:    {viewer, leading, open},
 
-	pillionv1connect.DataServiceListStreamsProcedure:  {viewer, here},
-	pillionv1connect.DataServiceTailProcedure:         {viewer, here},
-	pillionv1connect.DataServiceSeriesProcedure:       {viewer, here},
-	pillionv1connect.DataServiceQueryProcedure:        {analyst, here},
-	pillionv1connect.DataServiceListRowsProcedure:     {viewer, here},
-	pillionv1connect.DataServiceExportProcedure:       {viewer, here},
-	pillionv1connect.DataServiceSetRetentionProcedure: {admin, here},
+	pillionv1connect.DataServiceListStreamsProcedure:  {viewer, here, within},
+	pillionv1connect.DataServiceTailProcedure:         {viewer, here, within},
+	pillionv1connect.DataServiceSeriesProcedure:       {viewer, here, within},
+	pillionv1connect.DataServiceQueryProcedure:        {analyst, here, within},
+	pillionv1connect.DataServiceListRowsProcedure:     {viewer, here, within},
+	pillionv1connect.DataServiceExportProcedure:       {viewer, here, within},
+	pillionv1connect.DataServiceSetRetentionProcedure: {admin, here, refused},
 
-	pillionv1connect.FlowServiceWindowsProcedure:      {viewer, here},
-	pillionv1connect.FlowServiceWatchWindowsProcedure: {viewer, here},
-	pillionv1connect.FlowServiceWatchPairsProcedure:   {viewer, here},
-	pillionv1connect.FlowServiceSiteMatrixProcedure:   {viewer, here},
-	pillionv1connect.FlowServiceListFlowsProcedure:    {viewer, here},
-	pillionv1connect.FlowServicePairClocksProcedure:   {viewer, here},
+	pillionv1connect.FlowServiceWindowsProcedure:      {viewer, here, within},
+	pillionv1connect.FlowServiceWatchWindowsProcedure: {viewer, here, within},
+	pillionv1connect.FlowServiceWatchPairsProcedure:   {viewer, here, within},
+	pillionv1connect.FlowServiceSiteMatrixProcedure:   {viewer, here, within},
+	pillionv1connect.FlowServiceListFlowsProcedure:    {viewer, here, within},
+	pillionv1connect.FlowServicePairClocksProcedure:   {viewer, here, within},
 
-	pillionv1connect.TopologyServiceGetTopologyProcedure:     {viewer, here},
-	pillionv1connect.TopologyServiceGetPathChangeProcedure:   {viewer, here},
-	pillionv1connect.TopologyServiceGetRouterDelaysProcedure: {viewer, here},
-	pillionv1connect.TopologyServiceTraceProcedure:           {operator, here},
+	pillionv1connect.TopologyServiceGetTopologyProcedure:     {viewer, here, within},
+	pillionv1connect.TopologyServiceGetPathChangeProcedure:   {viewer, here, within},
+	pillionv1connect.TopologyServiceGetRouterDelaysProcedure: {viewer, here, within},
+	pillionv1connect.TopologyServiceTraceProcedure:           {operator, here, refused},
 
-	pillionv1connect.ServerServiceHealthProcedure:      {anyone, here},
-	pillionv1connect.ServerServiceBuildInfoProcedure:   {anyone, here},
-	pillionv1connect.ServerServiceWhoAmIProcedure:      {viewer, here},
-	pillionv1connect.ServerServiceListEventsProcedure:  {viewer, here},
-	pillionv1connect.ServerServiceCreateTokenProcedure: {admin, leading},
-	pillionv1connect.ServerServiceListTokensProcedure:  {admin, leading},
-	pillionv1connect.ServerServiceRevokeTokenProcedure: {admin, leading},
+	pillionv1connect.ServerServiceHealthProcedure:      {anyone, here, open},
+	pillionv1connect.ServerServiceBuildInfoProcedure:   {anyone, here, open},
+	pillionv1connect.ServerServiceWhoAmIProcedure:      {viewer, here, open},
+	pillionv1connect.ServerServiceListEventsProcedure:  {viewer, here, within},
+	pillionv1connect.ServerServiceCreateTokenProcedure: {admin, leading, refused},
+	pillionv1connect.ServerServiceListTokensProcedure:  {admin, leading, refused},
+	pillionv1connect.ServerServiceRevokeTokenProcedure: {admin, leading, refused},
 
 	// Authenticated by a join token in the request, or by the client certificate.
-	pillionv1connect.EnrolServiceEnrolProcedure:    {anyone, leading},
-	pillionv1connect.EnrolServiceRenewProcedure:    {anyone, leading},
-	pillionv1connect.EnrolServiceStandingProcedure: {anyone, leading},
+	pillionv1connect.EnrolServiceEnrolProcedure:    {anyone, leading, open},
+	pillionv1connect.EnrolServiceRenewProcedure:    {anyone, leading, open},
+	pillionv1connect.EnrolServiceStandingProcedure: {anyone, leading, open},
 }
 
 // audited reports whether calls of a procedure are audited: those that change something

@@ -15,6 +15,7 @@ import (
 	"pillion.dev/api"
 	"pillion.dev/api/pillionv1"
 	"pillion.dev/api/pillionv1/pillionv1connect"
+	"pillion.dev/archive"
 )
 
 // TestRolesMatchTheDocumentation: every procedure requires the role that its comment
@@ -105,10 +106,9 @@ func TestViewersReadAndNothingElse(t *testing.T) {
 	}
 	permitted := 0
 	for procedure, rule := range roles {
-		needed := rule.role
 		service, method, _ := strings.Cut(strings.TrimPrefix(procedure, "/pillion.v1."), "/")
 		want := slices.Contains(reads[service], method)
-		if got := permit(caller{role: viewer}, needed) == nil; got != want {
+		if got := permit(caller{role: viewer}, rule) == nil; got != want {
 			t.Errorf("%s: a viewer may call it: %v, want %v", procedure, got, want)
 		}
 		if want {
@@ -128,7 +128,7 @@ func TestViewersRunSQL(t *testing.T) {
 	for procedure, rule := range roles {
 		needed := rule.role
 		sql := procedure == pillionv1connect.DataServiceQueryProcedure
-		if may := permit(caller{role: analyst}, needed) == nil; may != (needed <= viewer || sql) {
+		if may := permit(caller{role: analyst}, rule) == nil; may != (needed <= viewer || sql) {
 			t.Errorf("%s: an analyst may call it: %v", procedure, may)
 		}
 	}
@@ -143,5 +143,25 @@ func TestViewersRunSQL(t *testing.T) {
 		if err := stream.Err(); (err == nil) != (code == 0) || err != nil && (connect.CodeOf(err) != code || !strings.Contains(err.Error(), "requires role analyst")) {
 			t.Errorf("%s: %v", token, err)
 		}
+	}
+}
+
+// TestEveryProcedureDeclaresItsScoping: a new procedure fails it until its rule says what it does for a token with a scope, and
+// is refused until then. What changes anything is refused.
+func TestEveryProcedureDeclaresItsScoping(t *testing.T) {
+	limited := caller{role: admin, scope: &archive.Scope{}}
+	for procedure, rule := range roles {
+		if rule.scoping == undeclared {
+			t.Errorf("%s: declare what it does for a token with a scope", procedure)
+		}
+		if may := permit(limited, rule) == nil; may != (rule.scoping == within || rule.scoping == open) {
+			t.Errorf("%s: permitted within a scope: %v", procedure, may)
+		}
+		if rule.role > analyst && rule.scoping != refused {
+			t.Errorf("%s: only operators may call it, but it is not refused within a scope", procedure)
+		}
+	}
+	if permit(limited, rule{viewer, here, undeclared}) == nil {
+		t.Error("an undeclared procedure is permitted within a scope")
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -80,7 +81,7 @@ func (s *serverService) BuildInfo(context.Context, *pillionv1.BuildInfoRequest) 
 // WhoAmI returns the caller's token name and role.
 func (s *serverService) WhoAmI(ctx context.Context, _ *pillionv1.WhoAmIRequest) (*pillionv1.WhoAmIResponse, error) {
 	who := callerOf(ctx)
-	return &pillionv1.WhoAmIResponse{Name: who.token, Role: who.role.String()}, nil
+	return &pillionv1.WhoAmIResponse{Name: who.token, Role: who.role.String(), Scope: who.selectors}, nil
 }
 
 // ListEvents returns events, newest first.
@@ -158,6 +159,7 @@ func (s *serverService) CreateToken(_ context.Context, request *pillionv1.Create
 	}
 	wanted := authority.Token{Name: request.GetName(), Role: request.GetRole(), Expires: expires}
 	wanted.MaxUses, wanted.Agents, wanted.Labels, wanted.Site = request.GetMaxUses(), request.GetAgents(), request.GetLabels(), request.GetSite()
+	wanted.Scope = request.GetScope()
 	if wanted.Role == authority.RoleJoin {
 		if request.MaxUses == nil {
 			wanted.MaxUses = defaultUses
@@ -193,7 +195,7 @@ func (s *serverService) RevokeToken(_ context.Context, request *pillionv1.Revoke
 
 func tokenMessage(t authority.Token) *pillionv1.Token {
 	return &pillionv1.Token{
-		Name: t.Name, Role: t.Role, Created: api.TimeMessage(t.Created), Expires: api.TimeMessage(t.Expires),
+		Name: t.Name, Role: strings.TrimPrefix(t.Role, authority.ScopedPrefix), Scope: t.Scope, Created: api.TimeMessage(t.Created), Expires: api.TimeMessage(t.Expires),
 		Used: api.TimeMessage(t.Used), Revoked: t.Revoked,
 		MaxUses: t.MaxUses, Uses: t.Uses, Agents: t.Agents, Labels: t.Labels, Site: t.Site,
 	}

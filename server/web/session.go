@@ -67,8 +67,8 @@ func (s *sessions) ChangeSession(ctx context.Context, request *pillionv1.ChangeS
 }
 
 // ListSessions returns sessions, newest first.
-func (s *sessions) ListSessions(_ context.Context, request *pillionv1.ListSessionsRequest) (*pillionv1.ListSessionsResponse, error) {
-	page, next, err := pageOf(request, "", s.control.Sessions(), func(one control.Session) string {
+func (s *sessions) ListSessions(ctx context.Context, request *pillionv1.ListSessionsRequest) (*pillionv1.ListSessionsResponse, error) {
+	page, next, err := pageOf(request, "", scopedSessions(s.control, scopeOf(ctx)), func(one control.Session) string {
 		return fmt.Sprintf("%019d %s", math.MaxInt64-max(one.Created.UnixNano(), 0), one.Spec.Name)
 	})
 	if err != nil {
@@ -82,14 +82,26 @@ func (s *sessions) ListSessions(_ context.Context, request *pillionv1.ListSessio
 }
 
 // GetSession returns a session with its runs of the last and the next week.
-func (s *sessions) GetSession(_ context.Context, request *pillionv1.GetSessionRequest) (*pillionv1.GetSessionResponse, error) {
+func (s *sessions) GetSession(ctx context.Context, request *pillionv1.GetSessionRequest) (*pillionv1.GetSessionResponse, error) {
 	found, err := s.control.Session(request.GetName())
 	if err != nil {
+		if scopeOf(ctx) != nil {
+			err = unseenSession(request.GetName())
+		}
 		return nil, err
 	}
-	runs := s.control.Runs(s.now().Add(-week), s.now().Add(week), request.GetName())
+	if scope := scopeOf(ctx); scope != nil {
+		seen := false
+		if found, seen = scopedSession(found, hostsOf(s.control), scope); !seen {
+			return nil, unseenSession(request.GetName())
+		}
+	}
+	runs := scopedRuns(s.control, s.control.Runs(s.now().Add(-week), s.now().Add(week), request.GetName()), scopeOf(ctx))
 	return &pillionv1.GetSessionResponse{Session: sessionMessage(found), Runs: runMessages(runs)}, nil
 }
+
+// unseenSession is what a caller with a scope gets for a session, whether there is one or not.
+func unseenSession(name string) error { return fmt.Errorf("session %q %w", name, control.ErrNotFound) }
 
 // PauseSession stops marking until ResumeSession.
 func (s *sessions) PauseSession(_ context.Context, request *pillionv1.PauseSessionRequest) (*pillionv1.PauseSessionResponse, error) {
@@ -118,7 +130,7 @@ func (s *sessions) DeleteSession(_ context.Context, request *pillionv1.DeleteSes
 const runsSpan = 366 * day
 
 // ListRuns returns planned and past runs.
-func (s *sessions) ListRuns(_ context.Context, request *pillionv1.ListRunsRequest) (*pillionv1.ListRunsResponse, error) {
+func (s *sessions) ListRuns(ctx context.Context, request *pillionv1.ListRunsRequest) (*pillionv1.ListRunsResponse, error) {
 	from, to, err := rangeOf(request.GetFrom(), request.GetTo())
 	if err != nil {
 		return nil, err
@@ -132,7 +144,8 @@ func (s *sessions) ListRuns(_ context.Context, request *pillionv1.ListRunsReques
 	if to.Before(from) || to.Sub(from) > runsSpan {
 		return nil, invalid("to", "read range: from %v to %v: use at most a year", from, to)
 	}
-	page, next, err := pageOf(request, request.GetSession(), s.control.Runs(from, to, request.GetSession()), func(r control.Run) string {
+	runs := scopedRuns(s.control, s.control.Runs(from, to, request.GetSession()), scopeOf(ctx))
+	page, next, err := pageOf(request, request.GetSession(), runs, func(r control.Run) string {
 		return fmt.Sprintf("%020d %s %s %d", max(r.Start.UnixNano(), 0), r.Session, r.State, r.End.UnixNano())
 	})
 	if err != nil {

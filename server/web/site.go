@@ -10,18 +10,22 @@ import (
 	"pillion.dev/server/live"
 )
 
-// SiteMatrix returns the figures of the last minute by site.
-func (f *flows) SiteMatrix(_ context.Context, request *pillionv1.SiteMatrixRequest) (*pillionv1.SiteMatrixResponse, error) {
+// SiteMatrix returns the figures of the last minute by site. Sums by site are of all pairs, so within a scope there are no
+// sites, as if no agent had the label.
+func (f *flows) SiteMatrix(ctx context.Context, request *pillionv1.SiteMatrixRequest) (*pillionv1.SiteMatrixResponse, error) {
 	if err := checkText("session", request.GetSession()); err != nil {
 		return nil, err
 	}
-	scope := live.Scope{Session: request.GetSession()}
+	scope := live.Scope{Session: request.GetSession(), Seen: scopeOf(ctx)}
 	if err := scopeTo(&scope, request.GetHosts(), "hosts"); err != nil {
 		return nil, err
 	}
 	pairs, from := f.seconds.Sites(request.GetSession())
-	response := &pillionv1.SiteMatrixResponse{Label: f.siteLabel, FromMs: from.UnixMilli()}
 	agents := f.seconds.SiteAgents()
+	if scope.Seen != nil {
+		pairs, agents = nil, nil
+	}
+	response := &pillionv1.SiteMatrixResponse{Label: f.siteLabel, FromMs: from.UnixMilli()}
 	for _, name := range slices.Sorted(maps.Keys(agents)) {
 		response.Sites = append(response.Sites, &pillionv1.Site{Name: validText(name), Agents: small(int64(agents[name]))})
 	}

@@ -21,6 +21,7 @@ var errStopping = connect.NewError(connect.CodeUnavailable, errors.New("the serv
 // tail is one client that follows live rows.
 type tail struct {
 	request *pillionv1.TailRequest
+	scope   *archive.Scope
 	// sent are the columns last sent, by stream.
 	sent   map[string][]measure.Field
 	missed func() uint64
@@ -41,7 +42,7 @@ func (d *data) Tail(ctx context.Context, request *pillionv1.TailRequest, to *con
 	defer release()
 	subscription := d.live.Subscribe(request.GetStreams(), tailBuffer)
 	defer subscription.Close()
-	t := &tail{request: request, sent: map[string][]measure.Field{}, missed: subscription.Missed, send: to.Send}
+	t := &tail{request: request, scope: scopeOf(ctx), sent: map[string][]measure.Field{}, missed: subscription.Missed, send: to.Send}
 	// An empty message first, so that the client knows that the tail has started.
 	if err := to.Send(&pillionv1.TailResponse{}); err != nil {
 		return err
@@ -69,7 +70,7 @@ func (d *data) Tail(ctx context.Context, request *pillionv1.TailRequest, to *con
 func (t *tail) write(batch archive.Batch) error {
 	rows := int(batch.Record.NumRows())
 	fields, columns := tailColumns(batch)
-	keep, possible := t.filter(fields, columns)
+	keep, possible := t.filter(batch.Schema, fields, columns)
 	if !possible {
 		return nil
 	}
@@ -105,10 +106,22 @@ func agentCells(batch archive.Batch) cells {
 	}, func(to []byte, _ int) []byte { return append(to, batch.Agent...) }}
 }
 
-// filter returns a predicate for rows; possible is false if the stream lacks a column.
-func (t *tail) filter(fields []measure.Field, columns []cells) (keep func(int) bool, possible bool) {
+// filter returns a predicate for rows in the scope; possible is false if the stream lacks a column.
+func (t *tail) filter(schema *measure.Schema, fields []measure.Field, columns []cells) (keep func(int) bool, possible bool) {
 	var tests []func(int) bool
 	var scratch []byte
+	if t.scope != nil {
+		owners := archive.OwnershipOf(schema)
+		tests = append(tests, func(i int) bool {
+			return t.scope.Owns(owners, func(column string) string {
+				j := slices.IndexFunc(fields, func(f measure.Field) bool { return f.Name == column })
+				if j < 0 || columns[j].IsNull(i) {
+					return ""
+				}
+				return string(columns[j].text(nil, i))
+			})
+		})
+	}
 	for name, want := range t.request.GetWhere() {
 		j := slices.IndexFunc(fields, func(f measure.Field) bool { return f.Name == name })
 		if j < 0 {

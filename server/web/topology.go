@@ -33,8 +33,8 @@ type paths struct {
 }
 
 // GetTopology returns the graph of all traced paths.
-func (p *paths) GetTopology(_ context.Context, request *pillionv1.GetTopologyRequest) (*pillionv1.GetTopologyResponse, error) {
-	graph := p.topology.Graph(request.GetSession())
+func (p *paths) GetTopology(ctx context.Context, request *pillionv1.GetTopologyRequest) (*pillionv1.GetTopologyResponse, error) {
+	graph := p.topology.Graph(request.GetSession(), scopeOf(ctx))
 	if request.GetBySite() {
 		graph = graph.BySite(p.sites.SiteOf, request.GetOpenSites())
 	}
@@ -89,7 +89,10 @@ func (p *paths) GetPathChange(ctx context.Context, request *pillionv1.GetPathCha
 	if err := p.archive.Traces(ctx, question, traces.Read); err != nil {
 		return nil, fmt.Errorf("read traces of the path from %s to %s: %w", question.Source, question.Destination, err)
 	}
-	change := p.topology.ChangeIn(question.Source, &traces)
+	var change topology.Change
+	if scopeOf(ctx).HasPair(question.Source, question.Destination) {
+		change = p.topology.ChangeIn(question.Source, &traces)
+	}
 	message := func(result *session.TraceResult) *pillionv1.Path {
 		if result == nil {
 			return nil
@@ -235,7 +238,7 @@ func (p *paths) trace(ctx context.Context, source string, task session.TraceTask
 		return nil, err
 	}
 	path := pathOf(source, task.Peer, result)
-	for _, known := range p.topology.Graph("").Paths { // with its nodes
+	for _, known := range p.topology.Graph("", nil).Paths { // with its nodes
 		if known.Source == path.Source && known.Destination == path.Destination &&
 			known.Address == path.Address && known.Protocol == path.Protocol {
 			path.Nodes, path.Changed = known.Nodes, known.Changed

@@ -44,7 +44,7 @@ func (f *flows) WatchPairs(ctx context.Context, request *pillionv1.WatchPairsReq
 	if history == 0 {
 		history = live.History
 	}
-	scope := live.Scope{Session: request.GetSession()}
+	scope := live.Scope{Session: request.GetSession(), Seen: scopeOf(ctx)}
 	if err := scopeTo(&scope, request.GetSites(), "sites"); err != nil {
 		return err
 	}
@@ -123,6 +123,7 @@ func (f *flows) WatchWindows(ctx context.Context, request *pillionv1.WatchWindow
 	if err != nil {
 		return err
 	}
+	selection.Scope = scopeOf(ctx)
 	release, err := f.tails.take(ctx)
 	if err != nil {
 		return err

@@ -88,11 +88,12 @@ type Server struct {
 	now       func() time.Time
 	started   time.Time
 	authority Authority
-	archive   Archive
+	archive   reads
 	events    event.Sink
 	parts     func(context.Context) []Part
 	attempts  *attempts
 	watched   *live.Pairs
+	scopes    *scopes
 	// checked is the last check of the parts.
 	checked struct {
 		sync.Mutex
@@ -127,10 +128,11 @@ func New(o Options) (*Server, error) {
 		return nil, fmt.Errorf("create web server: %w", err)
 	}
 	s := &Server{
-		log: o.Log, now: o.Now, started: o.Now(), authority: o.Authority, archive: o.Archive, events: o.Events,
+		log: o.Log, now: o.Now, started: o.Now(), authority: o.Authority, archive: reads{o.Archive}, events: o.Events,
 		parts: o.Health, attempts: newAttempts(o.Now), unauthenticated: newAttempts(o.Now), connections: o.Connections,
 		plainOff: o.PlainOff, proxies: o.Proxies, fleet: o.Fleet,
 	}
+	s.scopes = &scopes{control: o.Control, authority: o.Authority, now: o.Now, kept: map[string]keptScope{}}
 	s.tls = o.TLS.Clone()
 	s.tls.ClientAuth = tls.RequestClientCert
 	s.tls.NextProtos = []string{"h2", "http/1.1"}
@@ -194,7 +196,7 @@ func (s *Server) routes(ctx context.Context, o Options, m *metrics, seconds *liv
 	)
 	s.errors = connect.NewErrorWriter(options)
 	rows := &data{
-		archive: o.Archive, live: o.Live, log: o.Log, now: o.Now, stopping: ctx.Done(),
+		archive: s.archive, live: o.Live, log: o.Log, now: o.Now, stopping: ctx.Done(),
 		questions: newSlots(questionsAtOnce), queries: newSlots(o.Queries), exports: newSlots(exportsAtOnce), tails: newSlots(tailsAtOnce),
 	}
 	mux := http.NewServeMux()
@@ -212,8 +214,12 @@ func (s *Server) routes(ctx context.Context, o Options, m *metrics, seconds *liv
 	if o.MetricsOpen {
 		metricsRole = anyone
 	}
-	exposition := m.handler()
+	exposition := m.handler(m.registry)
 	mux.Handle("GET /metrics", s.admitPlain(metricsRole, func(w http.ResponseWriter, r *http.Request) error {
+		if scope := scopeOf(r.Context()); scope != nil {
+			m.scoped(scope).ServeHTTP(w, r)
+			return nil
+		}
 		exposition.ServeHTTP(w, r)
 		return nil
 	}))
