@@ -19,6 +19,7 @@ import (
 	"pillion.dev/server/alarm"
 	"pillion.dev/server/notify"
 	"pillion.dev/server/oml"
+	"pillion.dev/server/otlp"
 )
 
 // Defaults.
@@ -72,6 +73,8 @@ type Config struct {
 	OMLOff bool `yaml:"oml_off"`
 	// MetricsOpen serves /metrics without authentication.
 	MetricsOpen bool `yaml:"metrics_open"`
+	// OTLP is the export of metrics to a collector.
+	OTLP otlp.Config `yaml:"otlp"`
 	// PlainHTTP serves the API on loopback without TLS too; default true.
 	PlainHTTP *bool `yaml:"plain_http"`
 	// TrustedProxies are addresses and prefixes of reverse proxies, whose headers
@@ -246,6 +249,9 @@ func (c Config) Complete() (Config, error) {
 	}
 	if c.Notify, err = notify.Complete(c.Notify); err != nil {
 		return c, fmt.Errorf("%w: notify: %w", ErrConfig, err)
+	}
+	if c.OTLP, err = c.OTLP.Complete(); err != nil {
+		return c, fmt.Errorf("%w: otlp: %w", ErrConfig, err)
 	}
 	if c.Limits, err = c.Limits.complete(); err != nil {
 		return c, err

@@ -17,6 +17,7 @@ import (
 	"pillion.dev/measure/flows"
 	"pillion.dev/server"
 	"pillion.dev/server/notify"
+	"pillion.dev/server/otlp"
 )
 
 var update = flag.Bool("update", false, "write docs/metrics.md")
@@ -31,7 +32,8 @@ const (
 // TestMetricsReference compares the table in docs/metrics.md with the metrics of a server with an
 // agent, a session and rows of a pair; -update writes it.
 func TestMetricsReference(t *testing.T) {
-	s := startWith(t, t.TempDir()+"/data", server.Config{Notify: []notify.Receiver{{Name: "hook", Webhook: notify.Webhook{URL: "http://127.0.0.1:1/"}}}})
+	s := startWith(t, t.TempDir()+"/data", server.Config{Notify: []notify.Receiver{{Name: "hook", Webhook: notify.Webhook{URL: "http://127.0.0.1:1/"}}},
+		OTLP: otlp.Config{URL: "http://127.0.0.1:1"}})
 	agent := s.agent(t, "b")
 	if _, err := s.client(t, s.operator).Sessions.CreateSession(t.Context(), &pillionv1.CreateSessionRequest{
 		Spec: &pillionv1.SessionSpec{Name: "any", Sources: []string{"site=a"}, Destinations: []string{"site=b"}},
@@ -91,7 +93,7 @@ func (s *target) metrics(t *testing.T) string {
 var (
 	metricHelp   = regexp.MustCompile(`(?m)^# HELP (pillion_\w+) (.*)\n# TYPE \w+ (\w+)\n(.*)$`)
 	metricLabel  = regexp.MustCompile(`(\w+)="`)
-	metricUnits  = []string{"seconds", "bytes", "packets", "rows", "batches", "commits", "connections", "agents", "sessions", "addresses"}
+	metricUnits  = []string{"seconds", "bytes", "packets", "rows", "batches", "commits", "connections", "agents", "sessions", "addresses", "points", "requests"}
 	metricOthers = map[string]string{ // whose names have no unit
 		"pillion_alarm_notifications_total": "notifications", "pillion_alarm_notifications_failed_total": "attempts",
 		"pillion_alarm_notifications_refused_total": "notifications", "pillion_alarm_notifications_waiting": "groups",

@@ -280,5 +280,5 @@ func (s *server) figures() []web.Figure {
 			Help:  "What was refused because an agent, a source address or a user reached a quota, or sent what is invalid.",
 			Label: "quota", LabelValue: cause, Value: float64(refused[cause])})
 	}
-	return slices.Concat(figures, s.alarmFigures(), s.limitFigures(), s.laneFigures(), s.fleet.figures())
+	return slices.Concat(figures, s.alarmFigures(), s.limitFigures(), s.laneFigures(), s.fleet.figures(), s.exporterFigures())
 }

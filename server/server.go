@@ -29,6 +29,7 @@ import (
 	"pillion.dev/server/join"
 	"pillion.dev/server/lane"
 	"pillion.dev/server/notify"
+	"pillion.dev/server/otlp"
 	"pillion.dev/server/refusal"
 	"pillion.dev/server/skew"
 	"pillion.dev/server/store"
@@ -73,6 +74,7 @@ type server struct {
 	notifier  *notify.Notifier
 	join      *join.Join
 	web       *web.Server
+	exporter  *otlp.Exporter // nil: metrics are not exported
 	// applications is nil if OML is disabled.
 	applications *applications
 	aggregation  *aggregation // nil: flows are not aggregated
@@ -239,6 +241,7 @@ func (s *server) openWeb() (err error) {
 	if err != nil {
 		return fmt.Errorf("listen for the API: %w", err)
 	}
+	s.openExporter()
 	return nil
 }
 
@@ -320,6 +323,9 @@ func (s *server) serve(ctx context.Context) error {
 	}
 	if s.backups != nil {
 		parts.Go(func() { s.backup.Serve(ctx, s.backups) })
+	}
+	if s.exporter != nil {
+		parts.Go(func() { s.exporter.Run(ctx) })
 	}
 	parts.Go(func() { s.followPaths(ctx) })
 	parts.Go(func() { s.followDelays(ctx) })

@@ -31,6 +31,8 @@ type runCmd struct {
 	AggregateTokenFile string   `help:"File with the join token of the fleet's server for this site, needed once." type:"existingfile" placeholder:"FILE"`
 	Host               []string `help:"Additional host name or address of this server, for its certificate." placeholder:"NAME"`
 	MetricsOpen        bool     `help:"Serve /metrics without a token."`
+	OTLP               string   `name:"otlp" help:"Export metrics by OTLP to this collector: http://HOST:4318, https://HOST:4318, grpc://HOST:4317 or grpcs://HOST:4317." placeholder:"URL"`
+	OTLPHeadersFile    string   `name:"otlp-headers-file" help:"File with headers for the collector, such as a token, one a line." type:"existingfile" placeholder:"FILE"`
 	Debug              bool     `help:"Log debug messages."`
 }
 
@@ -64,6 +66,8 @@ func (c *runCmd) settings() (server.Config, error) {
 	config.Hosts = append(config.Hosts, c.Host...)
 	config.AggregateTo.Server = cmp.Or(c.AggregateTo, config.AggregateTo.Server)
 	config.AggregateTo.TokenFile = cmp.Or(c.AggregateTokenFile, config.AggregateTo.TokenFile)
+	config.OTLP.URL = cmp.Or(c.OTLP, config.OTLP.URL)
+	config.OTLP.HeadersFile = cmp.Or(c.OTLPHeadersFile, config.OTLP.HeadersFile)
 	config.Join = joinFleet
 	config.MetricsOpen = config.MetricsOpen || c.MetricsOpen
 	return config, nil

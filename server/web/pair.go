@@ -113,7 +113,7 @@ func (p *pairs) collect(to chan<- prometheus.Metric, scope *archive.Scope) {
 		labels := []string{key.source, key.destination, key.session}
 		counts := one.Counts.List()
 		for i, d := range p.counters {
-			to <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(*counts[i]), labels...)
+			to <- prometheus.MustNewConstMetricWithCreatedTimestamp(d, prometheus.CounterValue, float64(*counts[i]), one.started, labels...)
 		}
 		to <- newDelay(p.delay, &one.Delay.Histogram, one.Delay.Total.ToFloat64(0)/1e9, one.started, labels)
 	}

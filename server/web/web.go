@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	dto "github.com/prometheus/client_model/go"
 
 	"pillion.dev/api/pillionv1/pillionv1connect"
 	"pillion.dev/server/control"
@@ -94,6 +95,7 @@ type Server struct {
 	attempts  *attempts
 	watched   *live.Pairs
 	scopes    *scopes
+	metrics   *metrics
 	// checked is the last check of the parts.
 	checked struct {
 		sync.Mutex
@@ -142,12 +144,12 @@ func New(o Options) (*Server, error) {
 	}
 	var ctx context.Context
 	ctx, s.cancel = context.WithCancel(context.Background())
-	m := newMetrics(o.MetricsPairs, o.Now, s.figures(o))
-	s.followers.Go(func() { m.follow(ctx, o.Live, o.Log) })
+	s.metrics = newMetrics(o.MetricsPairs, o.Now, s.figures(o))
+	s.followers.Go(func() { s.metrics.follow(ctx, o.Live, o.Log) })
 	seconds := live.NewPairs(o.WatchedPairs, o.Now, o.Log)
 	s.watched = seconds
 	s.followers.Go(func() { followPairs(ctx, seconds, o.Live) })
-	s.inner = s.routes(ctx, o, m, seconds, files)
+	s.inner = s.routes(ctx, o, seconds, files)
 	s.http = newHTTPServer(s.tls, s.guard(s.inner))
 	s.http.ErrorLog = slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug)
 	return s, nil
@@ -155,6 +157,9 @@ func New(o Options) (*Server, error) {
 
 // Watched returns the number of pairs with live figures, and that of the rows of further ones.
 func (s *Server) Watched() (pairs int, refused uint64) { return s.watched.Kept() }
+
+// Gather returns the metrics as /metrics exposes them; beside an error, those that are valid.
+func (s *Server) Gather() ([]*dto.MetricFamily, error) { return s.metrics.registry.Gather() }
 
 // SetSites says which agent is at which site.
 func (s *Server) SetSites(of map[string]string) { s.watched.SetSites(of) }
@@ -190,7 +195,7 @@ func (o *Options) complete() error {
 	return nil
 }
 
-func (s *Server) routes(ctx context.Context, o Options, m *metrics, seconds *live.Pairs, files page) http.Handler {
+func (s *Server) routes(ctx context.Context, o Options, seconds *live.Pairs, files page) http.Handler {
 	options := connect.WithHandlerOptions(
 		connect.WithInterceptors(interceptor{s}), connect.WithRecover(s.recovered), connect.WithReadMaxBytes(bodyBytes),
 	)
@@ -214,10 +219,10 @@ func (s *Server) routes(ctx context.Context, o Options, m *metrics, seconds *liv
 	if o.MetricsOpen {
 		metricsRole = anyone
 	}
-	exposition := m.handler(m.registry)
+	exposition := s.metrics.handler(s.metrics.registry)
 	mux.Handle("GET /metrics", s.admitPlain(metricsRole, func(w http.ResponseWriter, r *http.Request) error {
 		if scope := scopeOf(r.Context()); scope != nil {
-			m.scoped(scope).ServeHTTP(w, r)
+			s.metrics.scoped(scope).ServeHTTP(w, r)
 			return nil
 		}
 		exposition.ServeHTTP(w, r)

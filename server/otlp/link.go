@@ -1,0 +1,221 @@
+package otlp
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	"connectrpc.com/connect"
+	"github.com/klauspost/compress/gzip"
+	metrics "go.opentelemetry.io/proto/otlp/metrics/v1"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/emptypb"
+)
+
+// answerMost bounds what is read of an answer, bytes.
+const answerMost = 64 << 10
+
+// temporaryError is one after which a request may be repeated, after the time that the collector said; 0: any.
+type temporaryError struct {
+	error
+	after time.Duration
+}
+
+func (t *temporaryError) Unwrap() error { return t.error }
+
+// link is the connection to the collector. After an error it is made anew, with files that may have been replaced.
+type link struct {
+	config Config
+	client *http.Client
+	export *connect.Client[metrics.MetricsData, emptypb.Empty]
+}
+
+func (l *link) close() {
+	if l.client != nil {
+		l.client.CloseIdleConnections()
+		l.client = nil
+	}
+}
+
+func (l *link) open() error {
+	if l.client != nil {
+		return nil
+	}
+	settings := &tls.Config{MinVersion: tls.VersionTLS12}
+	if l.config.CA != "" {
+		text, err := os.ReadFile(l.config.CA)
+		if err != nil {
+			return fmt.Errorf("read authorities: %w", err)
+		}
+		settings.RootCAs = x509.NewCertPool()
+		if !settings.RootCAs.AppendCertsFromPEM(text) {
+			return fmt.Errorf("read authorities: no certificate in %s", l.config.CA)
+		}
+	}
+	if l.config.Certificate != "" {
+		pair, err := tls.LoadX509KeyPair(l.config.Certificate, l.config.Key)
+		if err != nil {
+			return fmt.Errorf("read client certificate: %w", err)
+		}
+		settings.Certificates = []tls.Certificate{pair}
+	}
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: settings, MaxIdleConns: 1, IdleConnTimeout: 90 * time.Second, Protocols: &http.Protocols{}}
+	transport.Protocols.SetHTTP2(true)
+	if l.config.grpc {
+		transport.Protocols.SetUnencryptedHTTP2(true)
+	} else {
+		transport.Protocols.SetHTTP1(true)
+	}
+	l.client = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse // headers have secrets
+	}}
+	l.export = connect.NewClient[metrics.MetricsData, emptypb.Empty](l.client, l.config.to.String(),
+		connect.WithGRPC(), connect.WithSendGzip(), connect.WithReadMaxBytes(answerMost))
+	return nil
+}
+
+// send sends a message once, and returns how many of its points the collector rejected.
+func (l *link) send(ctx context.Context, message *metrics.MetricsData) (rejected int64, err error) {
+	headers, err := readHeaders(l.config.HeadersFile)
+	if err == nil {
+		err = l.open()
+	}
+	if err != nil {
+		return 0, &temporaryError{error: err} // until the file is there
+	}
+	ctx, cancel := context.WithTimeout(ctx, l.config.Timeout)
+	defer cancel()
+	var answer []byte
+	if l.config.grpc {
+		answer, err = l.call(ctx, message, headers)
+	} else {
+		answer, err = l.post(ctx, message, headers)
+	}
+	if err != nil {
+		l.close()
+		return 0, fmt.Errorf("export metrics: %w", err)
+	}
+	rejected, err = parseAnswer(answer)
+	if err != nil {
+		return 0, fmt.Errorf("export metrics: read answer: %w", err)
+	}
+	return rejected, nil
+}
+
+// post sends a message by OTLP/HTTP.
+func (l *link) post(ctx context.Context, message *metrics.MetricsData, headers http.Header) ([]byte, error) {
+	plain, err := proto.Marshal(message)
+	if err != nil {
+		return nil, err
+	}
+	var body bytes.Buffer
+	packer, err := gzip.NewWriterLevel(&body, gzip.BestSpeed)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := packer.Write(plain); err != nil {
+		return nil, err
+	}
+	if err := packer.Close(); err != nil {
+		return nil, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, l.config.to.String(), &body)
+	if err != nil {
+		return nil, withoutURL(err)
+	}
+	for name, values := range headers {
+		request.Header[name] = values
+	}
+	if request.Header.Get("User-Agent") == "" {
+		request.Header.Set("User-Agent", "pillion-server")
+	}
+	request.Header.Set("Content-Type", "application/x-protobuf")
+	request.Header.Set("Content-Encoding", "gzip")
+	response, err := l.client.Do(request)
+	if err != nil {
+		return nil, &temporaryError{error: withoutURL(err)}
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(response.Body, answerMost))
+	switch code := response.StatusCode; {
+	case code >= 200 && code < 300 && err == nil:
+		return answer, nil
+	case code >= 200 && code < 300:
+		return nil, &temporaryError{error: err}
+	case slices.Contains(temporaryCodes, code):
+		return nil, &temporaryError{fmt.Errorf("status %s", response.Status), retryAfter(response.Header.Get("Retry-After"), time.Now())}
+	default:
+		return nil, fmt.Errorf("status %s", response.Status)
+	}
+}
+
+// temporaryCodes are those that OTLP/HTTP names.
+var temporaryCodes = []int{http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
+
+// withoutURL is the cause of an error of the client, whose URL may have secrets.
+func withoutURL(err error) error {
+	var of *url.Error
+	if errors.As(err, &of) {
+		return of.Err
+	}
+	return err
+}
+
+// retryAfter is the time in a header, in seconds or until a date; 0 if there is none.
+func retryAfter(text string, now time.Time) time.Duration {
+	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
+		return time.Duration(seconds) * time.Second
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return max(0, at.Sub(now))
+	}
+	return 0
+}
+
+// call sends a message by gRPC.
+func (l *link) call(ctx context.Context, message *metrics.MetricsData, headers http.Header) ([]byte, error) {
+	request := connect.NewRequest(message)
+	for name, values := range headers {
+		request.Header()[name] = values
+	}
+	response, err := l.export.CallUnary(ctx, request)
+	if err == nil {
+		return response.Msg.ProtoReflect().GetUnknown(), nil
+	}
+	err = withoutURL(err)
+	switch connect.CodeOf(err) {
+	case connect.CodeCanceled, connect.CodeDeadlineExceeded, connect.CodeAborted, connect.CodeOutOfRange, connect.CodeUnavailable, connect.CodeDataLoss:
+		return nil, &temporaryError{err, delayOf(err)}
+	case connect.CodeResourceExhausted:
+		if after := delayOf(err); after > 0 { // otherwise it is not to be repeated
+			return nil, &temporaryError{err, after}
+		}
+	}
+	return nil, err
+}
+
+// delayOf is the delay in the RetryInfo of an error; 0 if it has none.
+func delayOf(err error) time.Duration {
+	var answered *connect.Error
+	if !errors.As(err, &answered) {
+		return 0
+	}
+	for _, detail := range answered.Details() {
+		var delay durationpb.Duration
+		if detail.Type() == "google.rpc.RetryInfo" && proto.Unmarshal(firstField(detail.Bytes()), &delay) == nil && delay.CheckValid() == nil {
+			return max(0, delay.AsDuration())
+		}
+	}
+	return 0
+}
