@@ -51,6 +51,7 @@ func TestMetricsReference(t *testing.T) {
 		text = s.metrics(t)
 		return strings.Contains(text, "pillion_packets_total{") && strings.Contains(text, "pillion_sessions{")
 	})
+	checkDashboardMetrics(t, text)
 	want := metricsReference(t, text)
 	document, err := os.ReadFile(metricsFile)
 	if err != nil {
