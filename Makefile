@@ -279,6 +279,13 @@ bench-page: install build ## measure the page's charts in Chromium, 3 to 200 lin
 	node bench/page/bundle.mjs bin/bench/page
 	.ci/experiment $(RESULTS) bench/page.yaml
 
+.PHONY: bench-topology
+bench-topology: build ## measure the topology of 200 simulated agents in full mesh: size of the answer, time of the first drawing, longest tasks in Chromium (4 minutes); AGENTS=n others
+	@.ci/install test
+	@.ci/packages
+	go build -o bin/ ./bench/crowd
+	node bench/page/topology.mjs $(if $(AGENTS),--agents $(AGENTS))
+
 .PHONY: bench-oml
 bench-oml: instrumented ## measure the ingest of application reports and the cost of reporting (an hour at most; QUICK=1: 2 minutes); PEER=PREFIX also runs an installed OML for comparison
 	go build -o bin/bench/ ./bench/oml

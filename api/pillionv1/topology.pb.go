@@ -743,7 +743,13 @@ type GetTopologyRequest struct {
 	// a site are left out.
 	BySite bool `protobuf:"varint,2,opt,name=by_site,json=bySite,proto3" json:"by_site,omitempty"`
 	// Sites whose agents and paths are shown nevertheless.
-	OpenSites     []string `protobuf:"bytes,3,rep,name=open_sites,json=openSites,proto3" json:"open_sites,omitempty"`
+	OpenSites []string `protobuf:"bytes,3,rep,name=open_sites,json=openSites,proto3" json:"open_sites,omitempty"`
+	// Edges and paths in columns, without hops, instead of edges and paths: an answer with very many paths has about a twentieth of the size.
+	Columns bool `protobuf:"varint,4,opt,name=columns,proto3" json:"columns,omitempty"`
+	// Only paths from this agent, and their nodes and edges.
+	Source string `protobuf:"bytes,5,opt,name=source,proto3" json:"source,omitempty"`
+	// Only paths to this agent, and their nodes and edges.
+	Destination   string `protobuf:"bytes,6,opt,name=destination,proto3" json:"destination,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -799,6 +805,27 @@ func (x *GetTopologyRequest) GetOpenSites() []string {
 	return nil
 }
 
+func (x *GetTopologyRequest) GetColumns() bool {
+	if x != nil {
+		return x.Columns
+	}
+	return false
+}
+
+func (x *GetTopologyRequest) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *GetTopologyRequest) GetDestination() string {
+	if x != nil {
+		return x.Destination
+	}
+	return ""
+}
+
 type GetTopologyResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Nodes of the graph.
@@ -806,7 +833,9 @@ type GetTopologyResponse struct {
 	// Edges of the graph.
 	Edges []*Edge `protobuf:"bytes,2,rep,name=edges,proto3" json:"edges,omitempty"`
 	// Paths of the graph.
-	Paths         []*Path `protobuf:"bytes,3,rep,name=paths,proto3" json:"paths,omitempty"`
+	Paths []*Path `protobuf:"bytes,3,rep,name=paths,proto3" json:"paths,omitempty"`
+	// The same edges and paths, if columns were requested.
+	Columns       *TopologyColumns `protobuf:"bytes,4,opt,name=columns,proto3" json:"columns,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -862,6 +891,249 @@ func (x *GetTopologyResponse) GetPaths() []*Path {
 	return nil
 }
 
+func (x *GetTopologyResponse) GetColumns() *TopologyColumns {
+	if x != nil {
+		return x.Columns
+	}
+	return nil
+}
+
+// TopologyColumns has the edges and paths of a graph in parallel lists. Nodes are referred to by their index in the answer.
+type TopologyColumns struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Nodes at which edges begin.
+	EdgeFrom []uint32 `protobuf:"varint,1,rep,packed,name=edge_from,json=edgeFrom,proto3" json:"edge_from,omitempty"`
+	// Nodes at which they end.
+	EdgeTo []uint32 `protobuf:"varint,2,rep,packed,name=edge_to,json=edgeTo,proto3" json:"edge_to,omitempty"`
+	// Minimum difference of round-trip times of each edge, ns.
+	EdgeRttNs []int64 `protobuf:"zigzag64,3,rep,packed,name=edge_rtt_ns,json=edgeRttNs,proto3" json:"edge_rtt_ns,omitempty"`
+	// Both ends of the edge replied; otherwise edge_rtt_ns is meaningless.
+	EdgeMeasured []bool `protobuf:"varint,4,rep,packed,name=edge_measured,json=edgeMeasured,proto3" json:"edge_measured,omitempty"`
+	// Edges that have a one-way delay, by index.
+	OneWayEdges []uint32 `protobuf:"varint,5,rep,packed,name=one_way_edges,json=oneWayEdges,proto3" json:"one_way_edges,omitempty"`
+	// Their one-way delays.
+	OneWays []*OneWay `protobuf:"bytes,6,rep,name=one_ways,json=oneWays,proto3" json:"one_ways,omitempty"`
+	// Agents at the ends of paths; the first is empty and stands for the destination of paths to no agent.
+	Agents []string `protobuf:"bytes,7,rep,name=agents,proto3" json:"agents,omitempty"`
+	// Nodes of these agents.
+	AgentNodes []uint32 `protobuf:"varint,8,rep,packed,name=agent_nodes,json=agentNodes,proto3" json:"agent_nodes,omitempty"`
+	// Addresses that were traced.
+	Addresses []string `protobuf:"bytes,9,rep,name=addresses,proto3" json:"addresses,omitempty"`
+	// Protocols.
+	Protocols []string `protobuf:"bytes,10,rep,name=protocols,proto3" json:"protocols,omitempty"`
+	// Lengths of the routes: sequences of nodes between the ends of paths.
+	RouteLengths []uint32 `protobuf:"varint,11,rep,packed,name=route_lengths,json=routeLengths,proto3" json:"route_lengths,omitempty"`
+	// Nodes of all routes, one after the other.
+	RouteNodes []uint32 `protobuf:"varint,12,rep,packed,name=route_nodes,json=routeNodes,proto3" json:"route_nodes,omitempty"`
+	// Sources of paths, by index in agents.
+	Sources []uint32 `protobuf:"varint,13,rep,packed,name=sources,proto3" json:"sources,omitempty"`
+	// Destinations, by index in agents.
+	Destinations []uint32 `protobuf:"varint,14,rep,packed,name=destinations,proto3" json:"destinations,omitempty"`
+	// Traced addresses, by index in addresses.
+	PathAddresses []uint32 `protobuf:"varint,15,rep,packed,name=path_addresses,json=pathAddresses,proto3" json:"path_addresses,omitempty"`
+	// Protocols, by index in protocols.
+	PathProtocols []uint32 `protobuf:"varint,16,rep,packed,name=path_protocols,json=pathProtocols,proto3" json:"path_protocols,omitempty"`
+	// Routes, by index in route_lengths. The nodes of a path are that of the source, those of the route and, if the path ends
+	// at the node of its destination, that of the destination.
+	Routes []uint32 `protobuf:"varint,17,rep,packed,name=routes,proto3" json:"routes,omitempty"`
+	// The path ends at the node of its destination.
+	Arrives []bool `protobuf:"varint,18,rep,packed,name=arrives,proto3" json:"arrives,omitempty"`
+	// The far end replied.
+	Reached []bool `protobuf:"varint,19,rep,packed,name=reached,proto3" json:"reached,omitempty"`
+	// Time since each path was last traced, s.
+	AgeS []uint32 `protobuf:"varint,20,rep,packed,name=age_s,json=ageS,proto3" json:"age_s,omitempty"`
+	// Time since it last changed, s.
+	UnchangedS []uint32 `protobuf:"varint,21,rep,packed,name=unchanged_s,json=unchangedS,proto3" json:"unchanged_s,omitempty"`
+	// When the ages were computed.
+	Time          *timestamppb.Timestamp `protobuf:"bytes,22,opt,name=time,proto3" json:"time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TopologyColumns) Reset() {
+	*x = TopologyColumns{}
+	mi := &file_topology_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TopologyColumns) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TopologyColumns) ProtoMessage() {}
+
+func (x *TopologyColumns) ProtoReflect() protoreflect.Message {
+	mi := &file_topology_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TopologyColumns.ProtoReflect.Descriptor instead.
+func (*TopologyColumns) Descriptor() ([]byte, []int) {
+	return file_topology_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *TopologyColumns) GetEdgeFrom() []uint32 {
+	if x != nil {
+		return x.EdgeFrom
+	}
+	return nil
+}
+
+func (x *TopologyColumns) GetEdgeTo() []uint32 {
+	if x != nil {
+		return x.EdgeTo
+	}
+	return nil
+}
+
+func (x *TopologyColumns) GetEdgeRttNs() []int64 {
+	if x != nil {
+		return x.EdgeRttNs
+	}
+	return nil
+}
+
+func (x *TopologyColumns) GetEdgeMeasured() []bool {
+	if x != nil {
+		return x.EdgeMeasured
+	}
+	return nil
+}
+
+func (x *TopologyColumns) GetOneWayEdges() []uint32 {
+	if x != nil {
+		return x.OneWayEdges
+	}
+	return nil
+}
+
+func (x *TopologyColumns) GetOneWays() []*OneWay {
+	if x != nil {
+		return x.OneWays
+	}
+	return nil
+}
+
+func (x *TopologyColumns) GetAgents() []string {
+	if x != nil {
+		return x.Agents
+	}
+	return nil
+}
+
+func (x *TopologyColumns) GetAgentNodes() []uint32 {
+	if x != nil {
+		return x.AgentNodes
+	}
+	return nil
+}
+
+func (x *TopologyColumns) GetAddresses() []string {
+	if x != nil {
+		return x.Addresses
+	}
+	return nil
+}
+
+func (x *TopologyColumns) GetProtocols() []string {
+	if x != nil {
+		return x.Protocols
+	}
+	return nil
+}
+
+func (x *TopologyColumns) GetRouteLengths() []uint32 {
+	if x != nil {
+		return x.RouteLengths
+	}
+	return nil
+}
+
+func (x *TopologyColumns) GetRouteNodes() []uint32 {
+	if x != nil {
+		return x.RouteNodes
+	}
+	return nil
+}
+
+func (x *TopologyColumns) GetSources() []uint32 {
+	if x != nil {
+		return x.Sources
+	}
+	return nil
+}
+
+func (x *TopologyColumns) GetDestinations() []uint32 {
+	if x != nil {
+		return x.Destinations
+	}
+	return nil
+}
+
+func (x *TopologyColumns) GetPathAddresses() []uint32 {
+	if x != nil {
+		return x.PathAddresses
+	}
+	return nil
+}
+
+func (x *TopologyColumns) GetPathProtocols() []uint32 {
+	if x != nil {
+		return x.PathProtocols
+	}
+	return nil
+}
+
+func (x *TopologyColumns) GetRoutes() []uint32 {
+	if x != nil {
+		return x.Routes
+	}
+	return nil
+}
+
+func (x *TopologyColumns) GetArrives() []bool {
+	if x != nil {
+		return x.Arrives
+	}
+	return nil
+}
+
+func (x *TopologyColumns) GetReached() []bool {
+	if x != nil {
+		return x.Reached
+	}
+	return nil
+}
+
+func (x *TopologyColumns) GetAgeS() []uint32 {
+	if x != nil {
+		return x.AgeS
+	}
+	return nil
+}
+
+func (x *TopologyColumns) GetUnchangedS() []uint32 {
+	if x != nil {
+		return x.UnchangedS
+	}
+	return nil
+}
+
+func (x *TopologyColumns) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
 type GetPathChangeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Agent that traced.
@@ -880,7 +1152,7 @@ type GetPathChangeRequest struct {
 
 func (x *GetPathChangeRequest) Reset() {
 	*x = GetPathChangeRequest{}
-	mi := &file_topology_proto_msgTypes[8]
+	mi := &file_topology_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -892,7 +1164,7 @@ func (x *GetPathChangeRequest) String() string {
 func (*GetPathChangeRequest) ProtoMessage() {}
 
 func (x *GetPathChangeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_topology_proto_msgTypes[8]
+	mi := &file_topology_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -905,7 +1177,7 @@ func (x *GetPathChangeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPathChangeRequest.ProtoReflect.Descriptor instead.
 func (*GetPathChangeRequest) Descriptor() ([]byte, []int) {
-	return file_topology_proto_rawDescGZIP(), []int{8}
+	return file_topology_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *GetPathChangeRequest) GetSource() string {
@@ -959,7 +1231,7 @@ type GetPathChangeResponse struct {
 
 func (x *GetPathChangeResponse) Reset() {
 	*x = GetPathChangeResponse{}
-	mi := &file_topology_proto_msgTypes[9]
+	mi := &file_topology_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -971,7 +1243,7 @@ func (x *GetPathChangeResponse) String() string {
 func (*GetPathChangeResponse) ProtoMessage() {}
 
 func (x *GetPathChangeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_topology_proto_msgTypes[9]
+	mi := &file_topology_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -984,7 +1256,7 @@ func (x *GetPathChangeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPathChangeResponse.ProtoReflect.Descriptor instead.
 func (*GetPathChangeResponse) Descriptor() ([]byte, []int) {
-	return file_topology_proto_rawDescGZIP(), []int{9}
+	return file_topology_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *GetPathChangeResponse) GetBefore() *Path {
@@ -1037,7 +1309,7 @@ type GetRouterDelaysRequest struct {
 
 func (x *GetRouterDelaysRequest) Reset() {
 	*x = GetRouterDelaysRequest{}
-	mi := &file_topology_proto_msgTypes[10]
+	mi := &file_topology_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1049,7 +1321,7 @@ func (x *GetRouterDelaysRequest) String() string {
 func (*GetRouterDelaysRequest) ProtoMessage() {}
 
 func (x *GetRouterDelaysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_topology_proto_msgTypes[10]
+	mi := &file_topology_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1062,7 +1334,7 @@ func (x *GetRouterDelaysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRouterDelaysRequest.ProtoReflect.Descriptor instead.
 func (*GetRouterDelaysRequest) Descriptor() ([]byte, []int) {
-	return file_topology_proto_rawDescGZIP(), []int{10}
+	return file_topology_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *GetRouterDelaysRequest) GetAgent() string {
@@ -1136,7 +1408,7 @@ type GetRouterDelaysResponse struct {
 
 func (x *GetRouterDelaysResponse) Reset() {
 	*x = GetRouterDelaysResponse{}
-	mi := &file_topology_proto_msgTypes[11]
+	mi := &file_topology_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1148,7 +1420,7 @@ func (x *GetRouterDelaysResponse) String() string {
 func (*GetRouterDelaysResponse) ProtoMessage() {}
 
 func (x *GetRouterDelaysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_topology_proto_msgTypes[11]
+	mi := &file_topology_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1161,7 +1433,7 @@ func (x *GetRouterDelaysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRouterDelaysResponse.ProtoReflect.Descriptor instead.
 func (*GetRouterDelaysResponse) Descriptor() ([]byte, []int) {
-	return file_topology_proto_rawDescGZIP(), []int{11}
+	return file_topology_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *GetRouterDelaysResponse) GetSession() string {
@@ -1228,7 +1500,7 @@ type StageWindow struct {
 
 func (x *StageWindow) Reset() {
 	*x = StageWindow{}
-	mi := &file_topology_proto_msgTypes[12]
+	mi := &file_topology_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1240,7 +1512,7 @@ func (x *StageWindow) String() string {
 func (*StageWindow) ProtoMessage() {}
 
 func (x *StageWindow) ProtoReflect() protoreflect.Message {
-	mi := &file_topology_proto_msgTypes[12]
+	mi := &file_topology_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1253,7 +1525,7 @@ func (x *StageWindow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageWindow.ProtoReflect.Descriptor instead.
 func (*StageWindow) Descriptor() ([]byte, []int) {
-	return file_topology_proto_rawDescGZIP(), []int{12}
+	return file_topology_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *StageWindow) GetStage() string {
@@ -1296,7 +1568,7 @@ type QueueWindow struct {
 
 func (x *QueueWindow) Reset() {
 	*x = QueueWindow{}
-	mi := &file_topology_proto_msgTypes[13]
+	mi := &file_topology_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1308,7 +1580,7 @@ func (x *QueueWindow) String() string {
 func (*QueueWindow) ProtoMessage() {}
 
 func (x *QueueWindow) ProtoReflect() protoreflect.Message {
-	mi := &file_topology_proto_msgTypes[13]
+	mi := &file_topology_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1321,7 +1593,7 @@ func (x *QueueWindow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueWindow.ProtoReflect.Descriptor instead.
 func (*QueueWindow) Descriptor() ([]byte, []int) {
-	return file_topology_proto_rawDescGZIP(), []int{13}
+	return file_topology_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *QueueWindow) GetInterface() string {
@@ -1376,7 +1648,7 @@ type QueueSizes struct {
 
 func (x *QueueSizes) Reset() {
 	*x = QueueSizes{}
-	mi := &file_topology_proto_msgTypes[14]
+	mi := &file_topology_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1388,7 +1660,7 @@ func (x *QueueSizes) String() string {
 func (*QueueSizes) ProtoMessage() {}
 
 func (x *QueueSizes) ProtoReflect() protoreflect.Message {
-	mi := &file_topology_proto_msgTypes[14]
+	mi := &file_topology_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1401,7 +1673,7 @@ func (x *QueueSizes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueSizes.ProtoReflect.Descriptor instead.
 func (*QueueSizes) Descriptor() ([]byte, []int) {
-	return file_topology_proto_rawDescGZIP(), []int{14}
+	return file_topology_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *QueueSizes) GetInterface() string {
@@ -1445,7 +1717,7 @@ type PacketCount struct {
 
 func (x *PacketCount) Reset() {
 	*x = PacketCount{}
-	mi := &file_topology_proto_msgTypes[15]
+	mi := &file_topology_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1457,7 +1729,7 @@ func (x *PacketCount) String() string {
 func (*PacketCount) ProtoMessage() {}
 
 func (x *PacketCount) ProtoReflect() protoreflect.Message {
-	mi := &file_topology_proto_msgTypes[15]
+	mi := &file_topology_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1470,7 +1742,7 @@ func (x *PacketCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PacketCount.ProtoReflect.Descriptor instead.
 func (*PacketCount) Descriptor() ([]byte, []int) {
-	return file_topology_proto_rawDescGZIP(), []int{15}
+	return file_topology_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *PacketCount) GetPackets() uint32 {
@@ -1506,7 +1778,7 @@ type CoffeeBreak struct {
 
 func (x *CoffeeBreak) Reset() {
 	*x = CoffeeBreak{}
-	mi := &file_topology_proto_msgTypes[16]
+	mi := &file_topology_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1518,7 +1790,7 @@ func (x *CoffeeBreak) String() string {
 func (*CoffeeBreak) ProtoMessage() {}
 
 func (x *CoffeeBreak) ProtoReflect() protoreflect.Message {
-	mi := &file_topology_proto_msgTypes[16]
+	mi := &file_topology_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1531,7 +1803,7 @@ func (x *CoffeeBreak) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoffeeBreak.ProtoReflect.Descriptor instead.
 func (*CoffeeBreak) Descriptor() ([]byte, []int) {
-	return file_topology_proto_rawDescGZIP(), []int{16}
+	return file_topology_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *CoffeeBreak) GetTime() *timestamppb.Timestamp {
@@ -1585,7 +1857,7 @@ type TraceRequest struct {
 
 func (x *TraceRequest) Reset() {
 	*x = TraceRequest{}
-	mi := &file_topology_proto_msgTypes[17]
+	mi := &file_topology_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1597,7 +1869,7 @@ func (x *TraceRequest) String() string {
 func (*TraceRequest) ProtoMessage() {}
 
 func (x *TraceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_topology_proto_msgTypes[17]
+	mi := &file_topology_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1610,7 +1882,7 @@ func (x *TraceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceRequest.ProtoReflect.Descriptor instead.
 func (*TraceRequest) Descriptor() ([]byte, []int) {
-	return file_topology_proto_rawDescGZIP(), []int{17}
+	return file_topology_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *TraceRequest) GetSource() string {
@@ -1651,7 +1923,7 @@ type TraceResponse struct {
 
 func (x *TraceResponse) Reset() {
 	*x = TraceResponse{}
-	mi := &file_topology_proto_msgTypes[18]
+	mi := &file_topology_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1663,7 +1935,7 @@ func (x *TraceResponse) String() string {
 func (*TraceResponse) ProtoMessage() {}
 
 func (x *TraceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_topology_proto_msgTypes[18]
+	mi := &file_topology_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1676,7 +1948,7 @@ func (x *TraceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceResponse.ProtoReflect.Descriptor instead.
 func (*TraceResponse) Descriptor() ([]byte, []int) {
-	return file_topology_proto_rawDescGZIP(), []int{18}
+	return file_topology_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *TraceResponse) GetPaths() []*Path {
@@ -1760,16 +2032,47 @@ const file_topology_proto_rawDesc = "" +
 	" \x01(\tR\x06output\x12;\n" +
 	"\vstages_time\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"stagesTime\x12%\n" +
-	"\x0estages_unknown\x18\f \x01(\bR\rstagesUnknown\"f\n" +
+	"\x0estages_unknown\x18\f \x01(\bR\rstagesUnknown\"\xba\x01\n" +
 	"\x12GetTopologyRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x17\n" +
 	"\aby_site\x18\x02 \x01(\bR\x06bySite\x12\x1d\n" +
 	"\n" +
-	"open_sites\x18\x03 \x03(\tR\topenSites\"\x8d\x01\n" +
+	"open_sites\x18\x03 \x03(\tR\topenSites\x12\x18\n" +
+	"\acolumns\x18\x04 \x01(\bR\acolumns\x12\x16\n" +
+	"\x06source\x18\x05 \x01(\tR\x06source\x12 \n" +
+	"\vdestination\x18\x06 \x01(\tR\vdestination\"\xc4\x01\n" +
 	"\x13GetTopologyResponse\x12&\n" +
 	"\x05nodes\x18\x01 \x03(\v2\x10.pillion.v1.NodeR\x05nodes\x12&\n" +
 	"\x05edges\x18\x02 \x03(\v2\x10.pillion.v1.EdgeR\x05edges\x12&\n" +
-	"\x05paths\x18\x03 \x03(\v2\x10.pillion.v1.PathR\x05paths\"\xb8\x01\n" +
+	"\x05paths\x18\x03 \x03(\v2\x10.pillion.v1.PathR\x05paths\x125\n" +
+	"\acolumns\x18\x04 \x01(\v2\x1b.pillion.v1.TopologyColumnsR\acolumns\"\xd8\x05\n" +
+	"\x0fTopologyColumns\x12\x1b\n" +
+	"\tedge_from\x18\x01 \x03(\rR\bedgeFrom\x12\x17\n" +
+	"\aedge_to\x18\x02 \x03(\rR\x06edgeTo\x12\x1e\n" +
+	"\vedge_rtt_ns\x18\x03 \x03(\x12R\tedgeRttNs\x12#\n" +
+	"\redge_measured\x18\x04 \x03(\bR\fedgeMeasured\x12\"\n" +
+	"\rone_way_edges\x18\x05 \x03(\rR\voneWayEdges\x12-\n" +
+	"\bone_ways\x18\x06 \x03(\v2\x12.pillion.v1.OneWayR\aoneWays\x12\x16\n" +
+	"\x06agents\x18\a \x03(\tR\x06agents\x12\x1f\n" +
+	"\vagent_nodes\x18\b \x03(\rR\n" +
+	"agentNodes\x12\x1c\n" +
+	"\taddresses\x18\t \x03(\tR\taddresses\x12\x1c\n" +
+	"\tprotocols\x18\n" +
+	" \x03(\tR\tprotocols\x12#\n" +
+	"\rroute_lengths\x18\v \x03(\rR\frouteLengths\x12\x1f\n" +
+	"\vroute_nodes\x18\f \x03(\rR\n" +
+	"routeNodes\x12\x18\n" +
+	"\asources\x18\r \x03(\rR\asources\x12\"\n" +
+	"\fdestinations\x18\x0e \x03(\rR\fdestinations\x12%\n" +
+	"\x0epath_addresses\x18\x0f \x03(\rR\rpathAddresses\x12%\n" +
+	"\x0epath_protocols\x18\x10 \x03(\rR\rpathProtocols\x12\x16\n" +
+	"\x06routes\x18\x11 \x03(\rR\x06routes\x12\x18\n" +
+	"\aarrives\x18\x12 \x03(\bR\aarrives\x12\x18\n" +
+	"\areached\x18\x13 \x03(\bR\areached\x12\x13\n" +
+	"\x05age_s\x18\x14 \x03(\rR\x04ageS\x12\x1f\n" +
+	"\vunchanged_s\x18\x15 \x03(\rR\n" +
+	"unchangedS\x12.\n" +
+	"\x04time\x18\x16 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\xb8\x01\n" +
 	"\x14GetPathChangeRequest\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12 \n" +
 	"\vdestination\x18\x02 \x01(\tR\vdestination\x12\x18\n" +
@@ -1848,7 +2151,7 @@ func file_topology_proto_rawDescGZIP() []byte {
 	return file_topology_proto_rawDescData
 }
 
-var file_topology_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_topology_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_topology_proto_goTypes = []any{
 	(*Node)(nil),                    // 0: pillion.v1.Node
 	(*Edge)(nil),                    // 1: pillion.v1.Edge
@@ -1858,61 +2161,65 @@ var file_topology_proto_goTypes = []any{
 	(*Hop)(nil),                     // 5: pillion.v1.Hop
 	(*GetTopologyRequest)(nil),      // 6: pillion.v1.GetTopologyRequest
 	(*GetTopologyResponse)(nil),     // 7: pillion.v1.GetTopologyResponse
-	(*GetPathChangeRequest)(nil),    // 8: pillion.v1.GetPathChangeRequest
-	(*GetPathChangeResponse)(nil),   // 9: pillion.v1.GetPathChangeResponse
-	(*GetRouterDelaysRequest)(nil),  // 10: pillion.v1.GetRouterDelaysRequest
-	(*GetRouterDelaysResponse)(nil), // 11: pillion.v1.GetRouterDelaysResponse
-	(*StageWindow)(nil),             // 12: pillion.v1.StageWindow
-	(*QueueWindow)(nil),             // 13: pillion.v1.QueueWindow
-	(*QueueSizes)(nil),              // 14: pillion.v1.QueueSizes
-	(*PacketCount)(nil),             // 15: pillion.v1.PacketCount
-	(*CoffeeBreak)(nil),             // 16: pillion.v1.CoffeeBreak
-	(*TraceRequest)(nil),            // 17: pillion.v1.TraceRequest
-	(*TraceResponse)(nil),           // 18: pillion.v1.TraceResponse
-	(*timestamppb.Timestamp)(nil),   // 19: google.protobuf.Timestamp
-	(*Distribution)(nil),            // 20: pillion.v1.Distribution
+	(*TopologyColumns)(nil),         // 8: pillion.v1.TopologyColumns
+	(*GetPathChangeRequest)(nil),    // 9: pillion.v1.GetPathChangeRequest
+	(*GetPathChangeResponse)(nil),   // 10: pillion.v1.GetPathChangeResponse
+	(*GetRouterDelaysRequest)(nil),  // 11: pillion.v1.GetRouterDelaysRequest
+	(*GetRouterDelaysResponse)(nil), // 12: pillion.v1.GetRouterDelaysResponse
+	(*StageWindow)(nil),             // 13: pillion.v1.StageWindow
+	(*QueueWindow)(nil),             // 14: pillion.v1.QueueWindow
+	(*QueueSizes)(nil),              // 15: pillion.v1.QueueSizes
+	(*PacketCount)(nil),             // 16: pillion.v1.PacketCount
+	(*CoffeeBreak)(nil),             // 17: pillion.v1.CoffeeBreak
+	(*TraceRequest)(nil),            // 18: pillion.v1.TraceRequest
+	(*TraceResponse)(nil),           // 19: pillion.v1.TraceResponse
+	(*timestamppb.Timestamp)(nil),   // 20: google.protobuf.Timestamp
+	(*Distribution)(nil),            // 21: pillion.v1.Distribution
 }
 var file_topology_proto_depIdxs = []int32{
-	19, // 0: pillion.v1.Edge.seen:type_name -> google.protobuf.Timestamp
+	20, // 0: pillion.v1.Edge.seen:type_name -> google.protobuf.Timestamp
 	2,  // 1: pillion.v1.Edge.one_way:type_name -> pillion.v1.OneWay
-	19, // 2: pillion.v1.Edge.one_way_seen:type_name -> google.protobuf.Timestamp
-	19, // 3: pillion.v1.Path.time:type_name -> google.protobuf.Timestamp
-	19, // 4: pillion.v1.Path.changed:type_name -> google.protobuf.Timestamp
+	20, // 2: pillion.v1.Edge.one_way_seen:type_name -> google.protobuf.Timestamp
+	20, // 3: pillion.v1.Path.time:type_name -> google.protobuf.Timestamp
+	20, // 4: pillion.v1.Path.changed:type_name -> google.protobuf.Timestamp
 	5,  // 5: pillion.v1.Path.hops:type_name -> pillion.v1.Hop
 	2,  // 6: pillion.v1.Path.one_way:type_name -> pillion.v1.OneWay
 	2,  // 7: pillion.v1.Hop.one_way:type_name -> pillion.v1.OneWay
 	3,  // 8: pillion.v1.Hop.stages:type_name -> pillion.v1.HopStage
-	19, // 9: pillion.v1.Hop.stages_time:type_name -> google.protobuf.Timestamp
+	20, // 9: pillion.v1.Hop.stages_time:type_name -> google.protobuf.Timestamp
 	0,  // 10: pillion.v1.GetTopologyResponse.nodes:type_name -> pillion.v1.Node
 	1,  // 11: pillion.v1.GetTopologyResponse.edges:type_name -> pillion.v1.Edge
 	4,  // 12: pillion.v1.GetTopologyResponse.paths:type_name -> pillion.v1.Path
-	19, // 13: pillion.v1.GetPathChangeRequest.until:type_name -> google.protobuf.Timestamp
-	4,  // 14: pillion.v1.GetPathChangeResponse.before:type_name -> pillion.v1.Path
-	4,  // 15: pillion.v1.GetPathChangeResponse.after:type_name -> pillion.v1.Path
-	19, // 16: pillion.v1.GetRouterDelaysRequest.from:type_name -> google.protobuf.Timestamp
-	19, // 17: pillion.v1.GetRouterDelaysRequest.to:type_name -> google.protobuf.Timestamp
-	12, // 18: pillion.v1.GetRouterDelaysResponse.stages:type_name -> pillion.v1.StageWindow
-	13, // 19: pillion.v1.GetRouterDelaysResponse.queues:type_name -> pillion.v1.QueueWindow
-	16, // 20: pillion.v1.GetRouterDelaysResponse.breaks:type_name -> pillion.v1.CoffeeBreak
-	14, // 21: pillion.v1.GetRouterDelaysResponse.sizes:type_name -> pillion.v1.QueueSizes
-	20, // 22: pillion.v1.StageWindow.delay:type_name -> pillion.v1.Distribution
-	15, // 23: pillion.v1.QueueSizes.sizes:type_name -> pillion.v1.PacketCount
-	15, // 24: pillion.v1.QueueSizes.arrivals:type_name -> pillion.v1.PacketCount
-	19, // 25: pillion.v1.CoffeeBreak.time:type_name -> google.protobuf.Timestamp
-	4,  // 26: pillion.v1.TraceResponse.paths:type_name -> pillion.v1.Path
-	6,  // 27: pillion.v1.TopologyService.GetTopology:input_type -> pillion.v1.GetTopologyRequest
-	8,  // 28: pillion.v1.TopologyService.GetPathChange:input_type -> pillion.v1.GetPathChangeRequest
-	10, // 29: pillion.v1.TopologyService.GetRouterDelays:input_type -> pillion.v1.GetRouterDelaysRequest
-	17, // 30: pillion.v1.TopologyService.Trace:input_type -> pillion.v1.TraceRequest
-	7,  // 31: pillion.v1.TopologyService.GetTopology:output_type -> pillion.v1.GetTopologyResponse
-	9,  // 32: pillion.v1.TopologyService.GetPathChange:output_type -> pillion.v1.GetPathChangeResponse
-	11, // 33: pillion.v1.TopologyService.GetRouterDelays:output_type -> pillion.v1.GetRouterDelaysResponse
-	18, // 34: pillion.v1.TopologyService.Trace:output_type -> pillion.v1.TraceResponse
-	31, // [31:35] is the sub-list for method output_type
-	27, // [27:31] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	8,  // 13: pillion.v1.GetTopologyResponse.columns:type_name -> pillion.v1.TopologyColumns
+	2,  // 14: pillion.v1.TopologyColumns.one_ways:type_name -> pillion.v1.OneWay
+	20, // 15: pillion.v1.TopologyColumns.time:type_name -> google.protobuf.Timestamp
+	20, // 16: pillion.v1.GetPathChangeRequest.until:type_name -> google.protobuf.Timestamp
+	4,  // 17: pillion.v1.GetPathChangeResponse.before:type_name -> pillion.v1.Path
+	4,  // 18: pillion.v1.GetPathChangeResponse.after:type_name -> pillion.v1.Path
+	20, // 19: pillion.v1.GetRouterDelaysRequest.from:type_name -> google.protobuf.Timestamp
+	20, // 20: pillion.v1.GetRouterDelaysRequest.to:type_name -> google.protobuf.Timestamp
+	13, // 21: pillion.v1.GetRouterDelaysResponse.stages:type_name -> pillion.v1.StageWindow
+	14, // 22: pillion.v1.GetRouterDelaysResponse.queues:type_name -> pillion.v1.QueueWindow
+	17, // 23: pillion.v1.GetRouterDelaysResponse.breaks:type_name -> pillion.v1.CoffeeBreak
+	15, // 24: pillion.v1.GetRouterDelaysResponse.sizes:type_name -> pillion.v1.QueueSizes
+	21, // 25: pillion.v1.StageWindow.delay:type_name -> pillion.v1.Distribution
+	16, // 26: pillion.v1.QueueSizes.sizes:type_name -> pillion.v1.PacketCount
+	16, // 27: pillion.v1.QueueSizes.arrivals:type_name -> pillion.v1.PacketCount
+	20, // 28: pillion.v1.CoffeeBreak.time:type_name -> google.protobuf.Timestamp
+	4,  // 29: pillion.v1.TraceResponse.paths:type_name -> pillion.v1.Path
+	6,  // 30: pillion.v1.TopologyService.GetTopology:input_type -> pillion.v1.GetTopologyRequest
+	9,  // 31: pillion.v1.TopologyService.GetPathChange:input_type -> pillion.v1.GetPathChangeRequest
+	11, // 32: pillion.v1.TopologyService.GetRouterDelays:input_type -> pillion.v1.GetRouterDelaysRequest
+	18, // 33: pillion.v1.TopologyService.Trace:input_type -> pillion.v1.TraceRequest
+	7,  // 34: pillion.v1.TopologyService.GetTopology:output_type -> pillion.v1.GetTopologyResponse
+	10, // 35: pillion.v1.TopologyService.GetPathChange:output_type -> pillion.v1.GetPathChangeResponse
+	12, // 36: pillion.v1.TopologyService.GetRouterDelays:output_type -> pillion.v1.GetRouterDelaysResponse
+	19, // 37: pillion.v1.TopologyService.Trace:output_type -> pillion.v1.TraceResponse
+	34, // [34:38] is the sub-list for method output_type
+	30, // [30:34] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_topology_proto_init() }
@@ -1927,7 +2234,7 @@ func file_topology_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_topology_proto_rawDesc), len(file_topology_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   19,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

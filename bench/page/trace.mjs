@@ -49,3 +49,9 @@ export function spread(list) {
   const at = (q) => sorted[Math.min(sorted.length - 1, Math.floor(q * sorted.length))] ?? NaN;
   return { median: at(0.5), p95: at(0.95), worst: at(1) };
 }
+
+/** Processor time of the longest task of the main threads of pages, ms. */
+export function longestTask(events) {
+  const main = new Set(events.filter((e) => e.name === "thread_name" && e.args?.name === "CrRendererMain").map((e) => `${e.pid} ${e.tid}`));
+  return Math.max(0, ...events.filter((e) => e.ph === "X" && tasks.has(e.name) && main.has(`${e.pid} ${e.tid}`)).map((e) => (e.tdur ?? e.dur) / 1000));
+}

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { perUpdate, spread } from "./trace.mjs";
+import { longestTask, perUpdate, spread } from "./trace.mjs";
 
 const main = { pid: 1, tid: 2 };
 const mark = (name, ts) => ({ ...main, name, cat: "blink.user_timing", ph: "R", ts });
@@ -31,4 +31,10 @@ test("without marks there are no updates", () => {
 test("spread", () => {
   assert.deepEqual(spread(Array.from({ length: 100 }, (_, i) => 100 - i)), { median: 51, p95: 96, worst: 100 });
   assert.deepEqual(spread([7]), { median: 7, p95: 7, worst: 7 });
+});
+
+test("the longest task is one of a page's main thread, in processor time", () => {
+  const name = { ...main, name: "thread_name", ph: "M", args: { name: "CrRendererMain" } };
+  assert.equal(longestTask([name, event("RunTask", 1, 90_000, { tdur: 40_000 }), event("RunTask", 2, 50_000), event("RunTask", 3, 99_000, { tid: 9 }), event("Layout", 4, 99_000)]), 50);
+  assert.equal(longestTask([]), 0);
 });

@@ -66,7 +66,7 @@ func TestChangedIsTheFirstTraceOfTheRoute(t *testing.T) {
 	for i, words := range []string{"r1 b", "r1 b", "r2 b", "r2 b", "r2 b"} {
 		add(t, topology, "a", "b", result(time.Duration(i)*time.Minute, "b", words))
 	}
-	if got := topology.Graph("", nil).Paths[0].Changed; !got.Equal(start.Add(2 * time.Minute)) {
+	if got := topology.Graph(Selection{}, nil).Paths[0].Changed; !got.Equal(start.Add(2 * time.Minute)) {
 		t.Errorf("got %s, want %s", got, start.Add(2*time.Minute))
 	}
 }
@@ -85,7 +85,7 @@ func TestPartsOfATrace(t *testing.T) {
 	if len(*events) != 1 {
 		t.Errorf("got events %+v, want one", *events)
 	}
-	graph := topology.Graph("", nil)
+	graph := topology.Graph(Selection{}, nil)
 	checkWhole(t, graph)
 	if got := len(graph.Paths[0].Hops); got != 3 {
 		t.Errorf("got %d hops, want 3", got)
@@ -96,11 +96,11 @@ func TestTimesOutOfOrder(t *testing.T) {
 	topology, _ := newTopology(t)
 	add(t, topology, "a", "b", result(time.Hour, "b", "r1 b"))
 	add(t, topology, "a", "b", result(time.Hour-time.Minute, "b", "r2 b"))
-	if got := topology.Graph("", nil).Paths[0].Hops[0].Address; got != addresses["r1"] {
+	if got := topology.Graph(Selection{}, nil).Paths[0].Hops[0].Address; got != addresses["r1"] {
 		t.Errorf("a delayed trace took the place of a later one: first hop %s", got)
 	}
 	add(t, topology, "a", "b", result(0, "b", "r3 b"))
-	if got := topology.Graph("", nil).Paths[0].Hops[0].Address; got != addresses["r3"] {
+	if got := topology.Graph(Selection{}, nil).Paths[0].Hops[0].Address; got != addresses["r3"] {
 		t.Errorf("a trace after the clock was set back is ignored: first hop %s", got)
 	}
 }

@@ -141,11 +141,26 @@ type OneWay struct {
 	ClockKnown   bool
 }
 
-// Graph returns the graph of the paths that a session traced in the last day; the empty
-// name selects all paths and all agents. Within a scope it is that of the paths between its pairs: other
+// Selection selects paths.
+type Selection struct {
+	// Session traced them in the last day; empty: any.
+	Session string
+	// Source and Destination are their ends; empty: any.
+	Source, Destination string
+}
+
+// all selects every path.
+func (s Selection) all() bool { return s == Selection{} }
+
+func (s Selection) has(p *path, now time.Time) bool {
+	return p.in(s.Session, now) && (s.Source == "" || s.Source == p.source) && (s.Destination == "" || s.Destination == p.destination)
+}
+
+// Graph returns the graph of paths. That of all of them has all agents. Of a node, a part of the
+// paths shows the same identity as all, but edges have only their figures. Within a scope it is that of the paths between its pairs: other
 // agents on them are shown as what a traceroute shows, and nothing is known of the inside of their hosts.
-func (t *Topology) Graph(name string, scope *archive.Scope) Graph {
-	paths, agents, hosts := t.snapshot(name)
+func (t *Topology) Graph(of Selection, scope *archive.Scope) Graph {
+	paths, agents, hosts := t.snapshot(of)
 	stages := t.latestStages()
 	if scope != nil {
 		paths, agents, hosts = scoped(scope, paths, agents, hosts)
@@ -155,7 +170,7 @@ func (t *Topology) Graph(name string, scope *archive.Scope) Graph {
 		owners: agents, addresses: addressesOf(agents), hosts: hosts, agents: map[string]int{}, at: map[place]int{},
 		unknowns: map[gap]int{}, edges: map[[2]int]*Edge{}, stages: stages, now: t.now(),
 	}
-	if name == "" {
+	if of.all() {
 		for _, agent := range agents {
 			b.agent(agent)
 		}
@@ -169,14 +184,14 @@ func (t *Topology) Graph(name string, scope *archive.Scope) Graph {
 
 // snapshot copies the paths, so that traces do not wait for the graph. The data they
 // point to is immutable.
-func (t *Topology) snapshot(name string) ([]path, map[netip.Addr]string, hosts) {
+func (t *Topology) snapshot(of Selection) ([]path, map[netip.Addr]string, hosts) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.expire()
 	var paths []path
 	now := t.now()
 	for element := t.order.Front(); element != nil; element = element.Next() {
-		if p := element.Value.(*path); p.in(name, now) {
+		if p := element.Value.(*path); of.has(p, now) {
 			paths = append(paths, *p)
 		}
 	}

@@ -92,7 +92,7 @@ func TestIOAMPaths(t *testing.T) {
 	rows = append(rows, delayRows(1, pathOther, 3)...)
 	rows[3]["skipped"] = 2
 	addDelays(t, topology, rows)
-	graph := topology.Graph("s", nil)
+	graph := topology.Graph(Selection{Session: "s"}, nil)
 	if len(graph.Paths) != 2 || graph.Paths[0].Kind != IOAM || graph.Paths[1].Kind != Traceroute {
 		t.Fatalf("got %+v", graph.Paths)
 	}
@@ -164,7 +164,7 @@ func TestIOAMRows(t *testing.T) {
 			if (err != nil) != row.fails || err != nil && !errors.Is(err, ErrTrace) {
 				t.Errorf("got %v", err)
 			}
-			if graph := topology.Graph("", nil); len(graph.Paths) != row.paths {
+			if graph := topology.Graph(Selection{}, nil); len(graph.Paths) != row.paths {
 				t.Errorf("got paths %+v", graph.Paths)
 			}
 		})
@@ -173,7 +173,7 @@ func TestIOAMRows(t *testing.T) {
 	rows := delayRows(1, "0x000101 0x000102", 5, 1, 2, 3)
 	for i := range rows {
 		addDelays(t, topology, rows[i:i+1])
-		if paths := topology.Graph("", nil).Paths; (len(paths) == 1) != (i == len(rows)-1) {
+		if paths := topology.Graph(Selection{}, nil).Paths; (len(paths) == 1) != (i == len(rows)-1) {
 			t.Errorf("after row %d: %+v", i, paths)
 		}
 	}
@@ -241,7 +241,7 @@ func FuzzAddDelays(f *testing.F) {
 			rows = rows[min(from, len(rows)):]
 		}
 		_ = topology.AddDelays("b", recordBy(t, &measure.HopDelays, rows))
-		graph := topology.Graph("", nil)
+		graph := topology.Graph(Selection{}, nil)
 		nodes := map[string]bool{}
 		for _, n := range graph.Nodes {
 			nodes[n.ID] = true
@@ -306,7 +306,7 @@ func TestStagesJoin(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			hops := topology.Graph("", nil).Paths[0].Hops
+			hops := topology.Graph(Selection{}, nil).Paths[0].Hops
 			if len(hops[1].Stages) > 0 {
 				t.Errorf("stages of the destination: %+v", hops[1])
 			}
@@ -379,7 +379,7 @@ func TestStagesOfBothDirections(t *testing.T) {
 				t.Fatal(err)
 			}
 			var got []string
-			for _, p := range topology.Graph("", nil).Paths {
+			for _, p := range topology.Graph(Selection{}, nil).Paths {
 				if p.Kind == IOAM {
 					mean := int64(0)
 					for _, s := range p.Hops[1].Stages {
@@ -408,7 +408,7 @@ func TestStagesBesideTraceroute(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := topology.Graph("", nil).Paths[0].Hops[0]; (len(got.Stages) == 1) != want || got.StagesUnknown {
+		if got := topology.Graph(Selection{}, nil).Paths[0].Hops[0]; (len(got.Stages) == 1) != want || got.StagesUnknown {
 			t.Errorf("stages of second %d: %+v", second, got)
 		}
 	}

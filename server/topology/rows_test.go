@@ -67,7 +67,7 @@ func TestAddRows(t *testing.T) {
 	if err := topology.AddRows("a", recordOf(t, rows[4:])); err != nil {
 		t.Fatal(err)
 	}
-	graph := topology.Graph("s", nil)
+	graph := topology.Graph(Selection{Session: "s"}, nil)
 	checkWhole(t, graph)
 	var got []string
 	for _, p := range graph.Paths {
@@ -93,7 +93,7 @@ func TestAddRows(t *testing.T) {
 			t.Fatalf("got %q, want %q", got, want)
 		}
 	}
-	if got := len(topology.Graph("", nil).Paths); got != 4 {
+	if got := len(topology.Graph(Selection{}, nil).Paths); got != 4 {
 		t.Errorf("got %d paths with those on demand, want 4", got)
 	}
 }
@@ -106,7 +106,7 @@ func TestAddBadRows(t *testing.T) {
 	if err := topology.AddRows("a", recordOf(t, []row{bad, good})); !errors.Is(err, ErrTrace) {
 		t.Errorf("got %v, want %v", err, ErrTrace)
 	}
-	if got := len(topology.Graph("", nil).Paths); got != 1 {
+	if got := len(topology.Graph(Selection{}, nil).Paths); got != 1 {
 		t.Errorf("got %d paths, want the valid one", got)
 	}
 	other := array.NewRecordBuilder(memory.DefaultAllocator, measure.Clock.Arrow())

@@ -105,7 +105,7 @@ func TestNodes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			topology, _ := newTopology(t)
 			add(t, topology, "a", "b", result(0, "b", test.words))
-			graph := topology.Graph("s", nil)
+			graph := topology.Graph(Selection{Session: "s"}, nil)
 			if len(graph.Paths) != 1 {
 				t.Fatalf("got %d paths, want 1", len(graph.Paths))
 			}
@@ -167,7 +167,7 @@ func TestRouterWithAgent(t *testing.T) {
 	})
 	add(t, topology, "a", "b", result(0, "b", "r1 b"))
 	add(t, topology, "b", "a", result(0, "a", "r2 r3 a"))
-	graph := topology.Graph("", nil)
+	graph := topology.Graph(Selection{}, nil)
 	for i, want := range []string{"agent:a agent:r agent:b", "agent:b agent:r agent:r agent:a"} {
 		if got := strings.Join(graph.Paths[i].Nodes, " "); got != want {
 			t.Errorf("got %s, want %s", got, want)
@@ -196,7 +196,7 @@ func TestGraphIsComplete(t *testing.T) {
 			add(t, topology, []string{"a", "b", "c"}[random.IntN(3)], destination,
 				result(time.Duration(random.IntN(100))*time.Second, destination, strings.Join(path, " ")))
 		}
-		graph := topology.Graph("", nil)
+		graph := topology.Graph(Selection{}, nil)
 		checkWhole(t, graph)
 		for _, agent := range []string{"agent:a", "agent:b", "agent:c"} {
 			if !slices.ContainsFunc(graph.Nodes, func(n Node) bool { return n.ID == agent }) {
@@ -213,7 +213,7 @@ func TestUnknownHopsAreTheSameInAllTraces(t *testing.T) {
 	topology, _ := newTopology(t)
 	unknown := func() []string {
 		var ids []string
-		for _, n := range topology.Graph("s", nil).Nodes {
+		for _, n := range topology.Graph(Selection{Session: "s"}, nil).Nodes {
 			if n.Kind == Unknown {
 				ids = append(ids, n.ID)
 			}
@@ -247,7 +247,7 @@ func TestEdges(t *testing.T) {
 	other.Hops[0].RTT, other.Hops[1].RTT, other.Hops[2].RTT = 7000, 6000, 8000
 	add(t, topology, "a", "c", other)
 	var got []string
-	for _, e := range topology.Graph("s", nil).Edges {
+	for _, e := range topology.Graph(Selection{Session: "s"}, nil).Edges {
 		got = append(got, fmt.Sprintf("%s>%s %d %v %s", e.From, e.To, e.RTT, e.Measured, e.Seen.Sub(start)))
 	}
 	want := []string{
@@ -273,7 +273,7 @@ func TestSessions(t *testing.T) {
 	}
 	check := func(name string, want int) {
 		t.Helper()
-		if got := len(topology.Graph(name, nil).Paths); got != want {
+		if got := len(topology.Graph(Selection{Session: name}, nil).Paths); got != want {
 			t.Errorf("session %q: got %d paths, want %d", name, got, want)
 		}
 	}
@@ -298,7 +298,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		add(t, topology, "a", fmt.Sprintf("x%d", i), result(0, "b", "r1 b"))
 		add(t, topology, "a", "x0", result(0, "b", "r1 b")) // always traced
 	}
-	paths := topology.Graph("", nil).Paths
+	paths := topology.Graph(Selection{}, nil).Paths
 	var got []string
 	for _, p := range paths {
 		got = append(got, p.Destination)
@@ -334,14 +334,14 @@ func TestBadTraces(t *testing.T) {
 		if err := topology.Add("a", "b", "", traced); !errors.Is(err, ErrTrace) || len(err.Error()) > 1000 {
 			t.Errorf("%s: got %v", name, err)
 		}
-		if len(topology.Graph("", nil).Paths) != 0 {
+		if len(topology.Graph(Selection{}, nil).Paths) != 0 {
 			t.Errorf("%s: kept", name)
 		}
 	}
 	topology, _ := newTopology(t)
 	failed := session.TraceResult{Time: start, Address: "10.0.2.1", Protocol: "udp", Error: "no route"}
-	if err := topology.Add("a", "b", "", failed); err != nil || len(topology.Graph("", nil).Paths) != 0 {
-		t.Errorf("failed trace: got %v, %v", err, topology.Graph("", nil).Paths)
+	if err := topology.Add("a", "b", "", failed); err != nil || len(topology.Graph(Selection{}, nil).Paths) != 0 {
+		t.Errorf("failed trace: got %v, %v", err, topology.Graph(Selection{}, nil).Paths)
 	}
 }
 
@@ -357,7 +357,7 @@ func TestConcurrentUse(t *testing.T) {
 					t.Error(err)
 				}
 				setAgents(topology, map[netip.Addr]string{netip.MustParseAddr(addresses["b"]): "b"})
-				if graph := topology.Graph("", nil); len(graph.Paths) != 1 {
+				if graph := topology.Graph(Selection{}, nil); len(graph.Paths) != 1 {
 					t.Errorf("got %d paths, want 1", len(graph.Paths))
 				}
 			}
@@ -406,7 +406,7 @@ func mesh(agents int) *Topology {
 }
 
 func TestMesh(t *testing.T) {
-	graph := mesh(200).Graph("s", nil)
+	graph := mesh(200).Graph(Selection{Session: "s"}, nil)
 	if len(graph.Paths) != 200*199 {
 		t.Errorf("got %d paths, want %d", len(graph.Paths), 200*199)
 	}
@@ -416,6 +416,6 @@ func TestMesh(t *testing.T) {
 func BenchmarkGraphOf200Agents(b *testing.B) {
 	topology := mesh(200)
 	for b.Loop() {
-		topology.Graph("s", nil)
+		topology.Graph(Selection{Session: "s"}, nil)
 	}
 }

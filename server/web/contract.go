@@ -47,7 +47,7 @@ type Control interface {
 
 // Topology is the part of topology.Topology that this package uses.
 type Topology interface {
-	Graph(session string, scope *archive.Scope) topology.Graph
+	Graph(of topology.Selection, scope *archive.Scope) topology.Graph
 	Add(source, destination, session string, result session.TraceResult) error
 	ChangeIn(source string, traces *topology.Traces) topology.Change
 }

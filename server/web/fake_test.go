@@ -189,7 +189,7 @@ func (c *fakeControl) Ask(_ context.Context, agent string, request session.Reque
 
 type fakeTopology struct{}
 
-func (fakeTopology) Graph(string, *archive.Scope) topology.Graph {
+func (fakeTopology) Graph(topology.Selection, *archive.Scope) topology.Graph {
 	return topology.Graph{
 		Nodes: []topology.Node{{ID: "n", Kind: topology.Unknown}, {ID: "ioam:0x000101", Kind: topology.Router, IOAM: "0x000101"}},
 		Edges: []topology.Edge{{From: "n", To: "m", RTT: -1, Measured: true},

@@ -32,9 +32,10 @@ type paths struct {
 	sites    *live.Pairs
 }
 
-// GetTopology returns the graph of all traced paths.
+// GetTopology returns the graph of all traced paths, or of those of an agent or a pair.
 func (p *paths) GetTopology(ctx context.Context, request *pillionv1.GetTopologyRequest) (*pillionv1.GetTopologyResponse, error) {
-	graph := p.topology.Graph(request.GetSession(), scopeOf(ctx))
+	of := topology.Selection{Session: request.GetSession(), Source: request.GetSource(), Destination: request.GetDestination()}
+	graph := p.topology.Graph(of, scopeOf(ctx))
 	if request.GetBySite() {
 		graph = graph.BySite(p.sites.SiteOf, request.GetOpenSites())
 	}
@@ -44,6 +45,10 @@ func (p *paths) GetTopology(ctx context.Context, request *pillionv1.GetTopologyR
 			Id: validText(n.ID), Kind: n.Kind, Agent: validText(n.Agent), Addresses: n.Addresses, Ioam: n.IOAM,
 			Site: validText(cmp.Or(n.Site, p.sites.SiteOf(n.Agent))), Agents: small(int64(n.Agents)),
 		})
+	}
+	if request.GetColumns() {
+		response.Columns = columnsOf(&graph, p.sites.SiteOf, p.now())
+		return response, nil
 	}
 	for _, e := range graph.Edges {
 		edge := &pillionv1.Edge{
@@ -238,9 +243,8 @@ func (p *paths) trace(ctx context.Context, source string, task session.TraceTask
 		return nil, err
 	}
 	path := pathOf(source, task.Peer, result)
-	for _, known := range p.topology.Graph("", nil).Paths { // with its nodes
-		if known.Source == path.Source && known.Destination == path.Destination &&
-			known.Address == path.Address && known.Protocol == path.Protocol {
+	for _, known := range p.topology.Graph(topology.Selection{Source: path.Source, Destination: path.Destination}, nil).Paths { // with its nodes
+		if known.Address == path.Address && known.Protocol == path.Protocol {
 			path.Nodes, path.Changed = known.Nodes, known.Changed
 		}
 	}

@@ -1,14 +1,21 @@
 // Upper bound of the loss of an edge, which is not measured directly.
 // Packets lost on an edge are lost for every pair that uses it, so the lowest loss of
 // these pairs is a bound.
-import type { Path } from "../gen/topology_pb.ts";
-import { millis } from "./time.ts";
-import { pairName, type Way } from "./topology.ts";
+import { pairName, type PathEntry, type Way } from "./topology.ts";
 
 /** Packets of a pair in a period. */
 export interface PairLoss {
   expected: number;
   lost: number;
+}
+
+/** The losses from which those of edges are derived, by number of pair. */
+export interface Losses {
+  pairs: readonly (PairLoss | undefined)[];
+  /** Number of paths of each pair. */
+  counts: Uint32Array;
+  /** Start of the counts, ms since 1970. */
+  since: number;
 }
 
 /** Minimum of expected packets for a loss ratio. */
@@ -26,54 +33,66 @@ export interface Bound {
   perhaps: boolean;
 }
 
-/** Number of paths of each pair. */
-export function pathCounts(paths: Path[]): Map<string, number> {
-  const counts = new Map<string, number>();
-  for (const p of paths) {
-    const pair = pairName(p.source, p.destination);
-    counts.set(pair, (counts.get(pair) ?? 0) + 1);
+/** The losses of the pairs of these paths. */
+export function lossesOf(paths: readonly PathEntry[], pairs: number, live: ReadonlyMap<string, PairLoss>, since: number): Losses {
+  const losses = { pairs: new Array<PairLoss | undefined>(pairs), counts: new Uint32Array(pairs), since };
+  for (const { pair, source, destination } of paths) {
+    const before = losses.counts[pair] ?? 0;
+    losses.counts[pair] = before + 1;
+    if (before === 0 && destination) losses.pairs[pair] = live.get(pairName(source, destination));
   }
-  return counts;
+  return losses;
 }
-
-interface Crossing {
-  counts: Map<string, number>;
-  changed: Map<string, number>;
-}
-
-// Ways are kept per answer of the server; figures change every other second.
-const crossings = new WeakMap<Way, Crossing>();
-
-function crossingOf(way: Way): Crossing {
-  let crossing = crossings.get(way);
-  if (!crossing) {
-    crossing = { counts: pathCounts(way.paths.filter((p) => p.destination)), changed: new Map() };
-    for (const p of way.paths) {
-      const pair = pairName(p.source, p.destination);
-      crossing.changed.set(pair, Math.max(crossing.changed.get(pair) ?? 0, millis(p.changed) ?? 0));
-    }
-    crossings.set(way, crossing);
-  }
-  return crossing;
-}
-
-/** Pairs whose path uses a way. */
-export const pairsOf = (way: Way): Iterable<string> => crossingOf(way).counts.keys();
 
 /**
  * The bound of a way; undefined if no measured pair uses it. A pair that certainly
- * used it all the time is preferred; since is the start of the counts.
+ * used it all the time is preferred.
  */
-export function boundOf(way: Way, losses: ReadonlyMap<string, PairLoss>, counts: ReadonlyMap<string, number>, since = Infinity): Bound | undefined {
-  let best: Bound | undefined;
-  const { counts: here, changed } = crossingOf(way);
-  for (const [pair, crossing] of here) {
-    const seen = losses.get(pair);
+export function boundOf({ paths }: Way, losses: Losses): Bound | undefined {
+  let best = -1;
+  let least = { share: Infinity, expected: 0, perhaps: true };
+  for (let i = 0; i < paths.length;) {
+    const first = i;
+    const { pair } = paths[i] as PathEntry;
+    let crossing = 0;
+    let changed = 0;
+    for (; paths[i]?.pair === pair; i++) {
+      crossing++;
+      changed = Math.max(changed, paths[i]?.changed ?? 0);
+    }
+    const seen = losses.pairs[pair];
     if (!seen || seen.expected < leastExpected) continue;
-    const bound = { share: seen.lost / seen.expected, pair, lost: seen.lost, expected: seen.expected, perhaps: crossing < (counts.get(pair) ?? crossing) || (changed.get(pair) ?? 0) > since };
-    if (!best || (best.perhaps && !bound.perhaps) || (best.perhaps === bound.perhaps && tighter(bound, best))) best = bound;
+    const perhaps = crossing < (losses.counts[pair] ?? crossing) || changed > losses.since;
+    const share = seen.lost / seen.expected;
+    if (best < 0 || (least.perhaps && !perhaps) || (least.perhaps === perhaps && (share < least.share || (share === least.share && seen.expected > least.expected)))) {
+      best = first;
+      least = { share, expected: seen.expected, perhaps };
+    }
   }
-  return best;
+  const path = paths[best];
+  const lost = path && losses.pairs[path.pair]?.lost;
+  return path && lost !== undefined ? { ...least, lost, pair: pairName(path.source, path.destination) } : undefined;
 }
 
-const tighter = (a: Bound, b: Bound): boolean => a.share < b.share || (a.share === b.share && a.expected > b.expected);
+/** Counts the pairs that use any of these ways; one for all edges of a graph. */
+export class PairCounter {
+  private readonly stamps: Uint32Array;
+  private stamp = 0;
+
+  constructor(pairs: number) {
+    this.stamps = new Uint32Array(pairs);
+  }
+
+  of(ways: readonly Way[]): number {
+    const stamp = ++this.stamp;
+    let found = 0;
+    for (const { paths } of ways) {
+      for (const { pair, destination } of paths) {
+        if (this.stamps[pair] === stamp || !destination) continue;
+        this.stamps[pair] = stamp;
+        found++;
+      }
+    }
+    return found;
+  }
+}

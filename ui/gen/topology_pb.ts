@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file topology.proto.
  */
 export const file_topology: GenFile = /*@__PURE__*/
-  fileDesc("Cg50b3BvbG9neS5wcm90bxIKcGlsbGlvbi52MSJuCgROb2RlEgoKAmlkGAEgASgJEgwKBGtpbmQYAiABKAkSDQoFYWdlbnQYAyABKAkSEQoJYWRkcmVzc2VzGAQgAygJEgwKBGlvYW0YBSABKAkSDAoEc2l0ZRgGIAEoCRIOCgZhZ2VudHMYByABKA0iwwEKBEVkZ2USDAoEZnJvbRgBIAEoCRIKCgJ0bxgCIAEoCRIOCgZydHRfbnMYAyABKAMSKAoEc2VlbhgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIbWVhc3VyZWQYBSABKAgSIwoHb25lX3dheRgGIAEoCzISLnBpbGxpb24udjEuT25lV2F5EjAKDG9uZV93YXlfc2VlbhgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAirwEKBk9uZVdheRIPCgdwYWNrZXRzGAEgASgEEg4KBm1pbl9ucxgCIAEoAxIPCgdtZWFuX25zGAMgASgDEg4KBnA1MF9ucxgEIAEoAxIOCgZwOTlfbnMYBSABKAMSDgoGbWF4X25zGAYgASgDEhYKDnVuY2VydGFpbnR5X25zGAcgASgDEhYKDmNsb2NrX2Vycm9yX25zGAggASgDEhMKC2Nsb2NrX2tub3duGAkgASgIIlsKCEhvcFN0YWdlEg0KBXN0YWdlGAEgASgJEg8KB3BhY2tldHMYAiABKAQSDwoHbWVhbl9ucxgDIAEoAxIOCgZwNTBfbnMYBCABKAMSDgoGcDk5X25zGAUgASgDItcCCgRQYXRoEg4KBnNvdXJjZRgBIAEoCRITCgtkZXN0aW5hdGlvbhgCIAEoCRIPCgdhZGRyZXNzGAMgASgJEhAKCHByb3RvY29sGAQgASgJEg0KBW5vZGVzGAUgAygJEg8KB3JlYWNoZWQYBiABKAgSKAoEdGltZRgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKwoHY2hhbmdlZBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASHQoEaG9wcxgJIAMoCzIPLnBpbGxpb24udjEuSG9wEgwKBGtpbmQYCiABKAkSIwoHb25lX3dheRgLIAEoCzISLnBpbGxpb24udjEuT25lV2F5EhMKC2ludGVydmFsX25zGAwgASgDEhUKDW90aGVyX3BhY2tldHMYDSABKAQSEgoKb3ZlcmZsb3dlZBgOIAEoBCKWAgoDSG9wEgsKA3R0bBgBIAEoDRIPCgdhZGRyZXNzGAIgASgJEg4KBnJ0dF9ucxgDIAEoAxIMCgRzZW50GAQgASgNEg8KB2Fuc3dlcnMYBSABKA0SIwoHb25lX3dheRgGIAEoCzISLnBpbGxpb24udjEuT25lV2F5Eg8KB3NraXBwZWQYByABKA0SJAoGc3RhZ2VzGAggAygLMhQucGlsbGlvbi52MS5Ib3BTdGFnZRINCgVpbnB1dBgJIAEoCRIOCgZvdXRwdXQYCiABKAkSLwoLc3RhZ2VzX3RpbWUYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhYKDnN0YWdlc191bmtub3duGAwgASgIIkoKEkdldFRvcG9sb2d5UmVxdWVzdBIPCgdzZXNzaW9uGAEgASgJEg8KB2J5X3NpdGUYAiABKAgSEgoKb3Blbl9zaXRlcxgDIAMoCSJ4ChNHZXRUb3BvbG9neVJlc3BvbnNlEh8KBW5vZGVzGAEgAygLMhAucGlsbGlvbi52MS5Ob2RlEh8KBWVkZ2VzGAIgAygLMhAucGlsbGlvbi52MS5FZGdlEh8KBXBhdGhzGAMgAygLMhAucGlsbGlvbi52MS5QYXRoIokBChRHZXRQYXRoQ2hhbmdlUmVxdWVzdBIOCgZzb3VyY2UYASABKAkSEwoLZGVzdGluYXRpb24YAiABKAkSDwoHYWRkcmVzcxgDIAEoCRIQCghwcm90b2NvbBgEIAEoCRIpCgV1bnRpbBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAifQoVR2V0UGF0aENoYW5nZVJlc3BvbnNlEiAKBmJlZm9yZRgBIAEoCzIQLnBpbGxpb24udjEuUGF0aBIfCgVhZnRlchgCIAEoCzIQLnBpbGxpb24udjEuUGF0aBIPCgdjdXJyZW50GAMgASgIEhAKCHJldmVydGVkGAQgASgIIrsBChZHZXRSb3V0ZXJEZWxheXNSZXF1ZXN0Eg0KBWFnZW50GAEgASgJEhAKCHNlc3Npb25zGAIgAygJEg0KBWlucHV0GAMgASgJEg4KBm91dHB1dBgEIAEoCRIoCgRmcm9tGAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBImCgJ0bxgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDwoHc3RlcF9tcxgHIAEoAyLuAQoXR2V0Um91dGVyRGVsYXlzUmVzcG9uc2USDwoHc2Vzc2lvbhgBIAEoCRIPCgdzdGVwX21zGAIgASgDEg8KB3NhbXBsZWQYAyABKA0SJwoGc3RhZ2VzGAQgAygLMhcucGlsbGlvbi52MS5TdGFnZVdpbmRvdxInCgZxdWV1ZXMYBSADKAsyFy5waWxsaW9uLnYxLlF1ZXVlV2luZG93EicKBmJyZWFrcxgGIAMoCzIXLnBpbGxpb24udjEuQ29mZmVlQnJlYWsSJQoFc2l6ZXMYByADKAsyFi5waWxsaW9uLnYxLlF1ZXVlU2l6ZXMiVwoLU3RhZ2VXaW5kb3cSDQoFc3RhZ2UYASABKAkSEAoIc3RhcnRfbXMYAiABKAMSJwoFZGVsYXkYAyABKAsyGC5waWxsaW9uLnYxLkRpc3RyaWJ1dGlvbiJqCgtRdWV1ZVdpbmRvdxIRCglpbnRlcmZhY2UYASABKAkSDAoEc2lkZRgCIAEoCRIQCghzdGFydF9tcxgDIAEoAxISCgptZWFuX2RlcHRoGAQgASgBEhQKDGtlcm5lbF9kZXB0aBgFIAEoASKAAQoKUXVldWVTaXplcxIRCglpbnRlcmZhY2UYASABKAkSDAoEc2lkZRgCIAEoCRImCgVzaXplcxgDIAMoCzIXLnBpbGxpb24udjEuUGFja2V0Q291bnQSKQoIYXJyaXZhbHMYBCADKAsyFy5waWxsaW9uLnYxLlBhY2tldENvdW50Ii0KC1BhY2tldENvdW50Eg8KB3BhY2tldHMYASABKA0SDQoFY291bnQYAiABKAQidgoLQ29mZmVlQnJlYWsSKAoEdGltZRgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEQoJbGVuZ3RoX25zGAIgASgDEg0KBWNhdXNlGAMgASgJEgwKBHRhc2sYBCABKAkSDQoFZGVwdGgYBSABKAQiVgoMVHJhY2VSZXF1ZXN0Eg4KBnNvdXJjZRgBIAEoCRITCgtkZXN0aW5hdGlvbhgCIAEoCRIPCgdhZGRyZXNzGAMgASgJEhAKCHByb3RvY29sGAQgASgJIjAKDVRyYWNlUmVzcG9uc2USHwoFcGF0aHMYASADKAsyEC5waWxsaW9uLnYxLlBhdGgy4AIKD1RvcG9sb2d5U2VydmljZRJTCgtHZXRUb3BvbG9neRIeLnBpbGxpb24udjEuR2V0VG9wb2xvZ3lSZXF1ZXN0Gh8ucGlsbGlvbi52MS5HZXRUb3BvbG9neVJlc3BvbnNlIgOQAgESWQoNR2V0UGF0aENoYW5nZRIgLnBpbGxpb24udjEuR2V0UGF0aENoYW5nZVJlcXVlc3QaIS5waWxsaW9uLnYxLkdldFBhdGhDaGFuZ2VSZXNwb25zZSIDkAIBEl8KD0dldFJvdXRlckRlbGF5cxIiLnBpbGxpb24udjEuR2V0Um91dGVyRGVsYXlzUmVxdWVzdBojLnBpbGxpb24udjEuR2V0Um91dGVyRGVsYXlzUmVzcG9uc2UiA5ACARI8CgVUcmFjZRIYLnBpbGxpb24udjEuVHJhY2VSZXF1ZXN0GhkucGlsbGlvbi52MS5UcmFjZVJlc3BvbnNlQiVaI3BpbGxpb24uZGV2L2FwaS9waWxsaW9udjE7cGlsbGlvbnYxYgZwcm90bzM", [file_flow, file_google_protobuf_timestamp]);
+  fileDesc("Cg50b3BvbG9neS5wcm90bxIKcGlsbGlvbi52MSJuCgROb2RlEgoKAmlkGAEgASgJEgwKBGtpbmQYAiABKAkSDQoFYWdlbnQYAyABKAkSEQoJYWRkcmVzc2VzGAQgAygJEgwKBGlvYW0YBSABKAkSDAoEc2l0ZRgGIAEoCRIOCgZhZ2VudHMYByABKA0iwwEKBEVkZ2USDAoEZnJvbRgBIAEoCRIKCgJ0bxgCIAEoCRIOCgZydHRfbnMYAyABKAMSKAoEc2VlbhgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIbWVhc3VyZWQYBSABKAgSIwoHb25lX3dheRgGIAEoCzISLnBpbGxpb24udjEuT25lV2F5EjAKDG9uZV93YXlfc2VlbhgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAirwEKBk9uZVdheRIPCgdwYWNrZXRzGAEgASgEEg4KBm1pbl9ucxgCIAEoAxIPCgdtZWFuX25zGAMgASgDEg4KBnA1MF9ucxgEIAEoAxIOCgZwOTlfbnMYBSABKAMSDgoGbWF4X25zGAYgASgDEhYKDnVuY2VydGFpbnR5X25zGAcgASgDEhYKDmNsb2NrX2Vycm9yX25zGAggASgDEhMKC2Nsb2NrX2tub3duGAkgASgIIlsKCEhvcFN0YWdlEg0KBXN0YWdlGAEgASgJEg8KB3BhY2tldHMYAiABKAQSDwoHbWVhbl9ucxgDIAEoAxIOCgZwNTBfbnMYBCABKAMSDgoGcDk5X25zGAUgASgDItcCCgRQYXRoEg4KBnNvdXJjZRgBIAEoCRITCgtkZXN0aW5hdGlvbhgCIAEoCRIPCgdhZGRyZXNzGAMgASgJEhAKCHByb3RvY29sGAQgASgJEg0KBW5vZGVzGAUgAygJEg8KB3JlYWNoZWQYBiABKAgSKAoEdGltZRgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKwoHY2hhbmdlZBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASHQoEaG9wcxgJIAMoCzIPLnBpbGxpb24udjEuSG9wEgwKBGtpbmQYCiABKAkSIwoHb25lX3dheRgLIAEoCzISLnBpbGxpb24udjEuT25lV2F5EhMKC2ludGVydmFsX25zGAwgASgDEhUKDW90aGVyX3BhY2tldHMYDSABKAQSEgoKb3ZlcmZsb3dlZBgOIAEoBCKWAgoDSG9wEgsKA3R0bBgBIAEoDRIPCgdhZGRyZXNzGAIgASgJEg4KBnJ0dF9ucxgDIAEoAxIMCgRzZW50GAQgASgNEg8KB2Fuc3dlcnMYBSABKA0SIwoHb25lX3dheRgGIAEoCzISLnBpbGxpb24udjEuT25lV2F5Eg8KB3NraXBwZWQYByABKA0SJAoGc3RhZ2VzGAggAygLMhQucGlsbGlvbi52MS5Ib3BTdGFnZRINCgVpbnB1dBgJIAEoCRIOCgZvdXRwdXQYCiABKAkSLwoLc3RhZ2VzX3RpbWUYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhYKDnN0YWdlc191bmtub3duGAwgASgIIoABChJHZXRUb3BvbG9neVJlcXVlc3QSDwoHc2Vzc2lvbhgBIAEoCRIPCgdieV9zaXRlGAIgASgIEhIKCm9wZW5fc2l0ZXMYAyADKAkSDwoHY29sdW1ucxgEIAEoCBIOCgZzb3VyY2UYBSABKAkSEwoLZGVzdGluYXRpb24YBiABKAkipgEKE0dldFRvcG9sb2d5UmVzcG9uc2USHwoFbm9kZXMYASADKAsyEC5waWxsaW9uLnYxLk5vZGUSHwoFZWRnZXMYAiADKAsyEC5waWxsaW9uLnYxLkVkZ2USHwoFcGF0aHMYAyADKAsyEC5waWxsaW9uLnYxLlBhdGgSLAoHY29sdW1ucxgEIAEoCzIbLnBpbGxpb24udjEuVG9wb2xvZ3lDb2x1bW5zIuwDCg9Ub3BvbG9neUNvbHVtbnMSEQoJZWRnZV9mcm9tGAEgAygNEg8KB2VkZ2VfdG8YAiADKA0SEwoLZWRnZV9ydHRfbnMYAyADKBISFQoNZWRnZV9tZWFzdXJlZBgEIAMoCBIVCg1vbmVfd2F5X2VkZ2VzGAUgAygNEiQKCG9uZV93YXlzGAYgAygLMhIucGlsbGlvbi52MS5PbmVXYXkSDgoGYWdlbnRzGAcgAygJEhMKC2FnZW50X25vZGVzGAggAygNEhEKCWFkZHJlc3NlcxgJIAMoCRIRCglwcm90b2NvbHMYCiADKAkSFQoNcm91dGVfbGVuZ3RocxgLIAMoDRITCgtyb3V0ZV9ub2RlcxgMIAMoDRIPCgdzb3VyY2VzGA0gAygNEhQKDGRlc3RpbmF0aW9ucxgOIAMoDRIWCg5wYXRoX2FkZHJlc3NlcxgPIAMoDRIWCg5wYXRoX3Byb3RvY29scxgQIAMoDRIOCgZyb3V0ZXMYESADKA0SDwoHYXJyaXZlcxgSIAMoCBIPCgdyZWFjaGVkGBMgAygIEg0KBWFnZV9zGBQgAygNEhMKC3VuY2hhbmdlZF9zGBUgAygNEigKBHRpbWUYFiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIokBChRHZXRQYXRoQ2hhbmdlUmVxdWVzdBIOCgZzb3VyY2UYASABKAkSEwoLZGVzdGluYXRpb24YAiABKAkSDwoHYWRkcmVzcxgDIAEoCRIQCghwcm90b2NvbBgEIAEoCRIpCgV1bnRpbBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAifQoVR2V0UGF0aENoYW5nZVJlc3BvbnNlEiAKBmJlZm9yZRgBIAEoCzIQLnBpbGxpb24udjEuUGF0aBIfCgVhZnRlchgCIAEoCzIQLnBpbGxpb24udjEuUGF0aBIPCgdjdXJyZW50GAMgASgIEhAKCHJldmVydGVkGAQgASgIIrsBChZHZXRSb3V0ZXJEZWxheXNSZXF1ZXN0Eg0KBWFnZW50GAEgASgJEhAKCHNlc3Npb25zGAIgAygJEg0KBWlucHV0GAMgASgJEg4KBm91dHB1dBgEIAEoCRIoCgRmcm9tGAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBImCgJ0bxgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDwoHc3RlcF9tcxgHIAEoAyLuAQoXR2V0Um91dGVyRGVsYXlzUmVzcG9uc2USDwoHc2Vzc2lvbhgBIAEoCRIPCgdzdGVwX21zGAIgASgDEg8KB3NhbXBsZWQYAyABKA0SJwoGc3RhZ2VzGAQgAygLMhcucGlsbGlvbi52MS5TdGFnZVdpbmRvdxInCgZxdWV1ZXMYBSADKAsyFy5waWxsaW9uLnYxLlF1ZXVlV2luZG93EicKBmJyZWFrcxgGIAMoCzIXLnBpbGxpb24udjEuQ29mZmVlQnJlYWsSJQoFc2l6ZXMYByADKAsyFi5waWxsaW9uLnYxLlF1ZXVlU2l6ZXMiVwoLU3RhZ2VXaW5kb3cSDQoFc3RhZ2UYASABKAkSEAoIc3RhcnRfbXMYAiABKAMSJwoFZGVsYXkYAyABKAsyGC5waWxsaW9uLnYxLkRpc3RyaWJ1dGlvbiJqCgtRdWV1ZVdpbmRvdxIRCglpbnRlcmZhY2UYASABKAkSDAoEc2lkZRgCIAEoCRIQCghzdGFydF9tcxgDIAEoAxISCgptZWFuX2RlcHRoGAQgASgBEhQKDGtlcm5lbF9kZXB0aBgFIAEoASKAAQoKUXVldWVTaXplcxIRCglpbnRlcmZhY2UYASABKAkSDAoEc2lkZRgCIAEoCRImCgVzaXplcxgDIAMoCzIXLnBpbGxpb24udjEuUGFja2V0Q291bnQSKQoIYXJyaXZhbHMYBCADKAsyFy5waWxsaW9uLnYxLlBhY2tldENvdW50Ii0KC1BhY2tldENvdW50Eg8KB3BhY2tldHMYASABKA0SDQoFY291bnQYAiABKAQidgoLQ29mZmVlQnJlYWsSKAoEdGltZRgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEQoJbGVuZ3RoX25zGAIgASgDEg0KBWNhdXNlGAMgASgJEgwKBHRhc2sYBCABKAkSDQoFZGVwdGgYBSABKAQiVgoMVHJhY2VSZXF1ZXN0Eg4KBnNvdXJjZRgBIAEoCRITCgtkZXN0aW5hdGlvbhgCIAEoCRIPCgdhZGRyZXNzGAMgASgJEhAKCHByb3RvY29sGAQgASgJIjAKDVRyYWNlUmVzcG9uc2USHwoFcGF0aHMYASADKAsyEC5waWxsaW9uLnYxLlBhdGgy4AIKD1RvcG9sb2d5U2VydmljZRJTCgtHZXRUb3BvbG9neRIeLnBpbGxpb24udjEuR2V0VG9wb2xvZ3lSZXF1ZXN0Gh8ucGlsbGlvbi52MS5HZXRUb3BvbG9neVJlc3BvbnNlIgOQAgESWQoNR2V0UGF0aENoYW5nZRIgLnBpbGxpb24udjEuR2V0UGF0aENoYW5nZVJlcXVlc3QaIS5waWxsaW9uLnYxLkdldFBhdGhDaGFuZ2VSZXNwb25zZSIDkAIBEl8KD0dldFJvdXRlckRlbGF5cxIiLnBpbGxpb24udjEuR2V0Um91dGVyRGVsYXlzUmVxdWVzdBojLnBpbGxpb24udjEuR2V0Um91dGVyRGVsYXlzUmVzcG9uc2UiA5ACARI8CgVUcmFjZRIYLnBpbGxpb24udjEuVHJhY2VSZXF1ZXN0GhkucGlsbGlvbi52MS5UcmFjZVJlc3BvbnNlQiVaI3BpbGxpb24uZGV2L2FwaS9waWxsaW9udjE7cGlsbGlvbnYxYgZwcm90bzM", [file_flow, file_google_protobuf_timestamp]);
 
 /**
  * Node is a host, a router, or a hop without a reply.
@@ -508,6 +508,27 @@ export type GetTopologyRequest = Message<"pillion.v1.GetTopologyRequest"> & {
    * @generated from field: repeated string open_sites = 3;
    */
   openSites: string[];
+
+  /**
+   * Edges and paths in columns, without hops, instead of edges and paths: an answer with very many paths has about a twentieth of the size.
+   *
+   * @generated from field: bool columns = 4;
+   */
+  columns: boolean;
+
+  /**
+   * Only paths from this agent, and their nodes and edges.
+   *
+   * @generated from field: string source = 5;
+   */
+  source: string;
+
+  /**
+   * Only paths to this agent, and their nodes and edges.
+   *
+   * @generated from field: string destination = 6;
+   */
+  destination: string;
 };
 
 /**
@@ -541,6 +562,13 @@ export type GetTopologyResponse = Message<"pillion.v1.GetTopologyResponse"> & {
    * @generated from field: repeated pillion.v1.Path paths = 3;
    */
   paths: Path[];
+
+  /**
+   * The same edges and paths, if columns were requested.
+   *
+   * @generated from field: pillion.v1.TopologyColumns columns = 4;
+   */
+  columns?: TopologyColumns | undefined;
 };
 
 /**
@@ -549,6 +577,175 @@ export type GetTopologyResponse = Message<"pillion.v1.GetTopologyResponse"> & {
  */
 export const GetTopologyResponseSchema: GenMessage<GetTopologyResponse> = /*@__PURE__*/
   messageDesc(file_topology, 7);
+
+/**
+ * TopologyColumns has the edges and paths of a graph in parallel lists. Nodes are referred to by their index in the answer.
+ *
+ * @generated from message pillion.v1.TopologyColumns
+ */
+export type TopologyColumns = Message<"pillion.v1.TopologyColumns"> & {
+  /**
+   * Nodes at which edges begin.
+   *
+   * @generated from field: repeated uint32 edge_from = 1;
+   */
+  edgeFrom: number[];
+
+  /**
+   * Nodes at which they end.
+   *
+   * @generated from field: repeated uint32 edge_to = 2;
+   */
+  edgeTo: number[];
+
+  /**
+   * Minimum difference of round-trip times of each edge, ns.
+   *
+   * @generated from field: repeated sint64 edge_rtt_ns = 3;
+   */
+  edgeRttNs: bigint[];
+
+  /**
+   * Both ends of the edge replied; otherwise edge_rtt_ns is meaningless.
+   *
+   * @generated from field: repeated bool edge_measured = 4;
+   */
+  edgeMeasured: boolean[];
+
+  /**
+   * Edges that have a one-way delay, by index.
+   *
+   * @generated from field: repeated uint32 one_way_edges = 5;
+   */
+  oneWayEdges: number[];
+
+  /**
+   * Their one-way delays.
+   *
+   * @generated from field: repeated pillion.v1.OneWay one_ways = 6;
+   */
+  oneWays: OneWay[];
+
+  /**
+   * Agents at the ends of paths; the first is empty and stands for the destination of paths to no agent.
+   *
+   * @generated from field: repeated string agents = 7;
+   */
+  agents: string[];
+
+  /**
+   * Nodes of these agents.
+   *
+   * @generated from field: repeated uint32 agent_nodes = 8;
+   */
+  agentNodes: number[];
+
+  /**
+   * Addresses that were traced.
+   *
+   * @generated from field: repeated string addresses = 9;
+   */
+  addresses: string[];
+
+  /**
+   * Protocols.
+   *
+   * @generated from field: repeated string protocols = 10;
+   */
+  protocols: string[];
+
+  /**
+   * Lengths of the routes: sequences of nodes between the ends of paths.
+   *
+   * @generated from field: repeated uint32 route_lengths = 11;
+   */
+  routeLengths: number[];
+
+  /**
+   * Nodes of all routes, one after the other.
+   *
+   * @generated from field: repeated uint32 route_nodes = 12;
+   */
+  routeNodes: number[];
+
+  /**
+   * Sources of paths, by index in agents.
+   *
+   * @generated from field: repeated uint32 sources = 13;
+   */
+  sources: number[];
+
+  /**
+   * Destinations, by index in agents.
+   *
+   * @generated from field: repeated uint32 destinations = 14;
+   */
+  destinations: number[];
+
+  /**
+   * Traced addresses, by index in addresses.
+   *
+   * @generated from field: repeated uint32 path_addresses = 15;
+   */
+  pathAddresses: number[];
+
+  /**
+   * Protocols, by index in protocols.
+   *
+   * @generated from field: repeated uint32 path_protocols = 16;
+   */
+  pathProtocols: number[];
+
+  /**
+   * Routes, by index in route_lengths. The nodes of a path are that of the source, those of the route and, if the path ends
+   * at the node of its destination, that of the destination.
+   *
+   * @generated from field: repeated uint32 routes = 17;
+   */
+  routes: number[];
+
+  /**
+   * The path ends at the node of its destination.
+   *
+   * @generated from field: repeated bool arrives = 18;
+   */
+  arrives: boolean[];
+
+  /**
+   * The far end replied.
+   *
+   * @generated from field: repeated bool reached = 19;
+   */
+  reached: boolean[];
+
+  /**
+   * Time since each path was last traced, s.
+   *
+   * @generated from field: repeated uint32 age_s = 20;
+   */
+  ageS: number[];
+
+  /**
+   * Time since it last changed, s.
+   *
+   * @generated from field: repeated uint32 unchanged_s = 21;
+   */
+  unchangedS: number[];
+
+  /**
+   * When the ages were computed.
+   *
+   * @generated from field: google.protobuf.Timestamp time = 22;
+   */
+  time?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message pillion.v1.TopologyColumns.
+ * Use `create(TopologyColumnsSchema)` to create a new message.
+ */
+export const TopologyColumnsSchema: GenMessage<TopologyColumns> = /*@__PURE__*/
+  messageDesc(file_topology, 8);
 
 /**
  * @generated from message pillion.v1.GetPathChangeRequest
@@ -595,7 +792,7 @@ export type GetPathChangeRequest = Message<"pillion.v1.GetPathChangeRequest"> & 
  * Use `create(GetPathChangeRequestSchema)` to create a new message.
  */
 export const GetPathChangeRequestSchema: GenMessage<GetPathChangeRequest> = /*@__PURE__*/
-  messageDesc(file_topology, 8);
+  messageDesc(file_topology, 9);
 
 /**
  * @generated from message pillion.v1.GetPathChangeResponse
@@ -635,7 +832,7 @@ export type GetPathChangeResponse = Message<"pillion.v1.GetPathChangeResponse"> 
  * Use `create(GetPathChangeResponseSchema)` to create a new message.
  */
 export const GetPathChangeResponseSchema: GenMessage<GetPathChangeResponse> = /*@__PURE__*/
-  messageDesc(file_topology, 9);
+  messageDesc(file_topology, 10);
 
 /**
  * @generated from message pillion.v1.GetRouterDelaysRequest
@@ -696,7 +893,7 @@ export type GetRouterDelaysRequest = Message<"pillion.v1.GetRouterDelaysRequest"
  * Use `create(GetRouterDelaysRequestSchema)` to create a new message.
  */
 export const GetRouterDelaysRequestSchema: GenMessage<GetRouterDelaysRequest> = /*@__PURE__*/
-  messageDesc(file_topology, 10);
+  messageDesc(file_topology, 11);
 
 /**
  * @generated from message pillion.v1.GetRouterDelaysResponse
@@ -757,7 +954,7 @@ export type GetRouterDelaysResponse = Message<"pillion.v1.GetRouterDelaysRespons
  * Use `create(GetRouterDelaysResponseSchema)` to create a new message.
  */
 export const GetRouterDelaysResponseSchema: GenMessage<GetRouterDelaysResponse> = /*@__PURE__*/
-  messageDesc(file_topology, 11);
+  messageDesc(file_topology, 12);
 
 /**
  * StageWindow has the times of packets in a stage of a router in a window.
@@ -792,7 +989,7 @@ export type StageWindow = Message<"pillion.v1.StageWindow"> & {
  * Use `create(StageWindowSchema)` to create a new message.
  */
 export const StageWindowSchema: GenMessage<StageWindow> = /*@__PURE__*/
-  messageDesc(file_topology, 12);
+  messageDesc(file_topology, 13);
 
 /**
  * QueueWindow has the numbers of packets waiting at an interface in a window.
@@ -841,7 +1038,7 @@ export type QueueWindow = Message<"pillion.v1.QueueWindow"> & {
  * Use `create(QueueWindowSchema)` to create a new message.
  */
 export const QueueWindowSchema: GenMessage<QueueWindow> = /*@__PURE__*/
-  messageDesc(file_topology, 13);
+  messageDesc(file_topology, 14);
 
 /**
  * QueueSizes has the distributions of a queue of a router.
@@ -883,7 +1080,7 @@ export type QueueSizes = Message<"pillion.v1.QueueSizes"> & {
  * Use `create(QueueSizesSchema)` to create a new message.
  */
 export const QueueSizesSchema: GenMessage<QueueSizes> = /*@__PURE__*/
-  messageDesc(file_topology, 14);
+  messageDesc(file_topology, 15);
 
 /**
  * PacketCount is how often a number of packets occurred.
@@ -911,7 +1108,7 @@ export type PacketCount = Message<"pillion.v1.PacketCount"> & {
  * Use `create(PacketCountSchema)` to create a new message.
  */
 export const PacketCountSchema: GenMessage<PacketCount> = /*@__PURE__*/
-  messageDesc(file_topology, 15);
+  messageDesc(file_topology, 16);
 
 /**
  * CoffeeBreak is a period in which packets wait and the router processes none.
@@ -960,7 +1157,7 @@ export type CoffeeBreak = Message<"pillion.v1.CoffeeBreak"> & {
  * Use `create(CoffeeBreakSchema)` to create a new message.
  */
 export const CoffeeBreakSchema: GenMessage<CoffeeBreak> = /*@__PURE__*/
-  messageDesc(file_topology, 16);
+  messageDesc(file_topology, 17);
 
 /**
  * @generated from message pillion.v1.TraceRequest
@@ -1000,7 +1197,7 @@ export type TraceRequest = Message<"pillion.v1.TraceRequest"> & {
  * Use `create(TraceRequestSchema)` to create a new message.
  */
 export const TraceRequestSchema: GenMessage<TraceRequest> = /*@__PURE__*/
-  messageDesc(file_topology, 17);
+  messageDesc(file_topology, 18);
 
 /**
  * @generated from message pillion.v1.TraceResponse
@@ -1019,7 +1216,7 @@ export type TraceResponse = Message<"pillion.v1.TraceResponse"> & {
  * Use `create(TraceResponseSchema)` to create a new message.
  */
 export const TraceResponseSchema: GenMessage<TraceResponse> = /*@__PURE__*/
-  messageDesc(file_topology, 18);
+  messageDesc(file_topology, 19);
 
 /**
  * TopologyService provides the paths between agents and the routers on them.

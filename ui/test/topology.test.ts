@@ -3,7 +3,7 @@ import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { timestampNow } from "@bufbuild/protobuf/wkt";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { GetTopologyResponseSchema, OneWaySchema } from "../gen/topology_pb.ts";
+import { GetTopologyResponseSchema, OneWaySchema, type OneWay, type TopologyColumns } from "../gen/topology_pb.ts";
 import { atRest, barriers, launch, open, overhang, screenshot, updates } from "./browser.ts";
 import { until } from "./command.ts";
 import { raise, type Lab } from "./lab.ts";
@@ -92,10 +92,9 @@ async function inPackets(page: Page): Promise<void> {
   const nodes = ["agent:a", "ioam:0x000101", "agent:r2", "ioam:0x000103", "agent:b"];
   await page.route("**/pillion.v1.TopologyService/GetTopology", async (route) => {
     const answer = fromBinary(GetTopologyResponseSchema, await (await route.fetch()).body());
-    const [time, oneWaySeen] = [timestampNow(), timestampNow()];
+    const time = timestampNow();
     const added = create(GetTopologyResponseSchema, {
       nodes: [{ id: "ioam:0x000101", kind: "router", ioam: "0x000101" }, { id: "agent:r2", kind: "agent", agent: "r2", ioam: "0x000102" }, { id: "ioam:0x000103", kind: "router", ioam: "0x000103" }],
-      edges: delays.map((oneWay, i) => ({ from: nodes[i] ?? "", to: nodes[i + 1] ?? "", oneWay, oneWaySeen, seen: time })),
       paths: [{
         source: "a", destination: "b", address: "fd77::4:2", protocol: "ioam", kind: "ioam", reached: true, time, changed: time, nodes, intervalNs: 1_000_000_000n,
         oneWay: delay(7076, { uncertaintyNs: 1n, clockErrorNs: 60_000n, clockKnown: true }),
@@ -108,10 +107,32 @@ async function inPackets(page: Page): Promise<void> {
       }],
     });
     answer.nodes.push(...added.nodes.filter((n) => !answer.nodes.some((m) => m.id === n.id)));
-    answer.edges.push(...added.edges);
-    answer.paths.unshift(...added.paths);
+    if (answer.columns) addPath(answer.columns, nodes.map((id) => answer.nodes.findIndex((n) => n.id === id)), delays);
+    else answer.paths.unshift(...added.paths);
     await route.fulfill({ contentType: "application/proto", body: Buffer.from(toBinary(GetTopologyResponseSchema, answer)) });
   });
+}
+
+/** Adds the path from a to b, and its edges, to columns. */
+function addPath(columns: TopologyColumns, nodes: number[], delays: OneWay[]): void {
+  const edges = columns.edgeFrom.length;
+  columns.edgeFrom.push(...nodes.slice(0, -1));
+  columns.edgeTo.push(...nodes.slice(1));
+  columns.edgeRttNs.push(...delays.map(() => 0n));
+  columns.edgeMeasured.push(...delays.map(() => false));
+  columns.oneWayEdges.push(...delays.map((_, i) => edges + i));
+  columns.oneWays.push(...delays);
+  const [source, destination] = ["a", "b"].map((name) => columns.agents.indexOf(name)) as [number, number];
+  columns.sources.push(source);
+  columns.destinations.push(destination);
+  columns.pathAddresses.push(columns.addresses.push("fd77::4:2") - 1);
+  columns.pathProtocols.push(columns.protocols.push("ioam") - 1);
+  columns.routes.push(columns.routeLengths.push(nodes.length - 2) - 1);
+  columns.routeNodes.push(...nodes.slice(1, -1));
+  columns.arrives.push(true);
+  columns.reached.push(true);
+  columns.ageS.push(0);
+  columns.unchangedS.push(0);
 }
 
 test("hops measured in packets have one-way delays, and a traceroute has round trips", async () => {

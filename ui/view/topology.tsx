@@ -3,22 +3,24 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 import { Graph, type Places } from "../chart/graph.tsx";
 import { operates } from "../data/account.ts";
 import { agents } from "../data/agents.ts";
-import { pathCounts } from "../data/bound.ts";
+import { lossesOf, type Losses } from "../data/bound.ts";
 import { followMinute, minute, minuteFault } from "../data/minute.ts";
 import { useResource } from "../data/resource.ts";
 import { route } from "../data/route.ts";
 import { sessions } from "../data/sessions.ts";
-import { familyOf, graphOf, isEnd, nodeName, scopeTo, topology, type Graph as PathGraph } from "../data/topology.ts";
-import type { GetTopologyResponse, Path } from "../gen/topology_pb.ts";
+import { familyOf, isEnd, nodeName, scopeTo, stepsOf, topology, type Graph as PathGraph, type PathEntry, type Topology } from "../data/topology.ts";
+import type { Node } from "../gen/topology_pb.ts";
 import { Notice } from "../part/notice.tsx";
 import "../style/topology.css";
-import { choiceOf, choosePair, chosenPaths, openSites, shownFamily, type Choice } from "./topology/choice.ts";
-import { figureOf, type Figure, type Losses } from "./topology/grade.ts";
+import { choiceOf, choosePair, chosenPaths, openSites, type Choice } from "./topology/choice.ts";
+import { useHops } from "./topology/detail.ts";
+import { figureOf, type Figure } from "./topology/grade.ts";
 import { Legend } from "./topology/legend.tsx";
 import { OpenSites } from "./topology/open-sites.tsx";
 import { PathPanel } from "./topology/path.tsx";
 import { Picker } from "./topology/picker.tsx";
-import { grouped, pictureOf } from "./topology/picture.ts";
+import { pictureOf } from "./topology/picture.ts";
+import { usePrepared, type Prepared } from "./topology/prepare.ts";
 import { Strip } from "./topology/strip.tsx";
 import { PathTable } from "./topology/table.tsx";
 
@@ -36,7 +38,8 @@ export function TopologyView() {
   useResource(topology);
   useResource(agents);
   const choice = choiceOf(route.value);
-  const answer = topology.value.value;
+  const [open, setOpen] = useState<ReadonlySet<string>>(new Set());
+  const drawn = usePrepared(topology.value.value, choice, open);
   useEffect(() => scopeTo(choice), [choice.session, choice.open?.join()]);
   useEffect(() => followMinute(choice.session), [choice.session]);
   const fault = topology.fault.value;
@@ -44,36 +47,39 @@ export function TopologyView() {
     <div class="stack topology">
       <h1>Topology</h1>
       {fault && <Notice title="Could not load paths" level="error">{fault}</Notice>}
-      {answer ? <Paths answer={answer} choice={choice} /> : !fault && <p class="soft" role="status">Loading…</p>}
+      {drawn ? <Paths {...drawn} choice={choice} open={open} setOpen={setOpen} /> : !fault && <p class="soft" role="status">Loading…</p>}
     </div>
   );
 }
 
-function Paths({ answer, choice }: { answer: GetTopologyResponse; choice: Choice }) {
-  const [open, setOpen] = useState<ReadonlySet<string>>(new Set());
+interface PathsProps extends Prepared {
+  choice: Choice;
+  /** Expanded groups. */
+  open: ReadonlySet<string>;
+  setOpen: (open: ReadonlySet<string>) => void;
+}
+
+function Paths({ answer, family, graph, whole, choice, open, setOpen }: PathsProps) {
   const hosts = agents.value.value ?? [];
-  const family = shownFamily(choice, answer.paths);
-  const graph = useMemo(() => graphOf(answer, family), [answer, family]);
-  const whole = useMemo(() => grouped(graph, open), [graph, open]);
-  const counts = useMemo(() => pathCounts(graph.paths), [graph]);
   const { all, shown } = chosenPaths(choice, answer.paths, family);
-  const live = minute.value;
-  const losses = useMemo(() => ({ pairs: live ?? new Map(), counts, since: Date.now() - 60_000 }), [live, counts]);
+  const detail = useHops(choice, answer, shown);
+  const live = choice.by === "loss" ? minute.value : undefined;
+  const losses = useMemo(() => (choice.by === "loss" ? lossesOf(graph.paths, graph.pairs, live ?? new Map(), Date.now() - 60_000) : undefined), [choice.by, live, graph]);
   const picture = useMemo(
-    () => pictureOf(whole, { by: choice.by, losses, path: shown, sites: choice.open !== undefined, ends: [choice.source, choice.destination].filter(Boolean).map((n) => `agent:${n}`) }),
-    [whole, choice.by, choice.by === "loss" ? losses : undefined, shown, choice.source, choice.destination, choice.open === undefined],
+    () => pictureOf(whole, { losses, path: shown, sites: choice.open !== undefined, ends: [choice.source, choice.destination].filter(Boolean).map((n) => `agent:${n}`) }),
+    [whole, losses, shown, choice.source, choice.destination, choice.open === undefined],
   );
   const naming = useMemo(() => {
     const names = new Map(answer.nodes.flatMap((n) => (n.agent ? n.addresses.map((a) => [a, n.agent] as const) : [])));
     return (address: string) => names.get(address);
   }, [answer]);
   const nodes = useMemo(() => {
-    const byId = new Map(answer.nodes.map((n) => [n.id, n]));
+    const byId = new Map<string, Node>([...answer.nodes, ...detail.nodes].map((n) => [n.id, n]));
     return (id: string) => {
       const node = byId.get(id);
       return { name: node ? nodeName(node) : id, agent: node?.kind === "agent" };
     };
-  }, [answer]);
+  }, [answer, detail.nodes]);
   const numbers = useMemo(() => ({ "4": answer.paths.filter((p) => familyOf(p) === "4").length, "6": answer.paths.filter((p) => familyOf(p) === "6").length }), [answer]);
   const sites = useMemo(() => answer.nodes.filter((n) => n.kind === "site").length, [answer]);
   const places = placesOf(`${choice.session} ${family} ${whole.groups.size > 0} ${sites > 0}`);
@@ -96,16 +102,16 @@ function Paths({ answer, choice }: { answer: GetTopologyResponse; choice: Choice
           {choice.open && <OpenSites open={choice.open} nodes={answer.nodes} />}
           <Legend by={choice.by} groups={whole.groups.size > 0} sites={sites > 0} />
         </section>
-        <PathPanel choice={choice} all={all} shown={shown} naming={naming} nodes={nodes} hosts={hosts.map((h) => h.name)} edges={shown ? edgesOf(graph, shown, choice.by, losses) : []} />
+        <PathPanel choice={choice} all={all} shown={shown} path={detail.path} fault={detail.fault} naming={naming} nodes={nodes} hosts={hosts.map((h) => h.name)} edges={shown ? edgesOf(graph, shown, losses) : []} />
       </div>
       <Strip choice={choice} />
-      <PathTable paths={graph.paths} shown={shown} sites={choice.open !== undefined} />
+      <PathTable graph={graph} shown={shown} sites={choice.open !== undefined} />
     </>
   );
 }
 
 /** The ends of the paths in words. */
-function endsOf(answer: GetTopologyResponse): string {
+function endsOf(answer: Topology): string {
   const ends = answer.nodes.filter(isEnd);
   const sites = ends.filter((n) => n.kind === "site").length;
   const hosts = ends.length - sites;
@@ -113,13 +119,14 @@ function endsOf(answer: GetTopologyResponse): string {
 }
 
 /** The figures of a path's edges. */
-function edgesOf(graph: PathGraph, path: Path, by: Choice["by"], losses: Losses): (Figure | undefined)[] {
-  const wanted = new Map(path.nodes.slice(1).map((to, i) => [`${path.nodes[i]} ${to}`, i]));
-  const figures: (Figure | undefined)[] = path.hops.map(() => undefined);
+function edgesOf(graph: PathGraph, path: PathEntry, losses: Losses | undefined): (Figure | undefined)[] {
+  const nodes = stepsOf(path).map((n) => graph.all[n]?.id ?? "");
+  const wanted = new Map(nodes.slice(1).map((to, i) => [`${nodes[i]} ${to}`, i]));
+  const figures: (Figure | undefined)[] = nodes.slice(1).map(() => undefined);
   for (const { there, back } of graph.links) {
     for (const way of back ? [there, back] : [there]) {
       const place = wanted.get(`${way.from} ${way.to}`);
-      if (place !== undefined) figures[place] = figureOf(way, by, losses);
+      if (place !== undefined) figures[place] = figureOf(way, losses);
     }
   }
   return figures;

@@ -1,8 +1,8 @@
 // The selection of the topology view, kept in the address.
 import { inPackets } from "../../data/one-way.ts";
-import { familyOf, pairName, type Family } from "../../data/topology.ts";
-import type { Path } from "../../gen/topology_pb.ts";
+import { familyOf, pairName, type Family, type PathEntry } from "../../data/topology.ts";
 import { refine, type Route } from "../../data/route.ts";
+import type { PathKey } from "../../data/trace.ts";
 
 export interface Choice {
   source: string;
@@ -46,12 +46,12 @@ export function choosePair(source: string, destination: string): void {
 }
 
 /** Selects a path. */
-export function choosePath(path: Pick<Path, "source" | "destination" | "address" | "protocol">, at?: number): void {
+export function choosePath(path: PathKey, at?: number): void {
   refine({ pair: pairName(path.source, path.destination), address: path.address, protocol: path.protocol, at, family: undefined });
 }
 
 /** The shown address family. */
-export function shownFamily(choice: Choice, paths: Path[]): Family {
+export function shownFamily(choice: Choice, paths: readonly PathEntry[]): Family {
   if (choice.family) return choice.family;
   if (choice.address) return choice.address.includes(":") ? "6" : "4";
   const pair = paths.filter((p) => p.source === choice.source && p.destination === choice.destination);
@@ -60,7 +60,7 @@ export function shownFamily(choice: Choice, paths: Path[]): Family {
 }
 
 /** The paths of the selected pair, and the shown one. */
-export function chosenPaths(choice: Choice, paths: Path[], family: Family): { all: Path[]; shown?: Path } {
+export function chosenPaths(choice: Choice, paths: readonly PathEntry[], family: Family): { all: PathEntry[]; shown?: PathEntry } {
   const all = paths.filter((p) => p.source === choice.source && p.destination === choice.destination);
   const fits = all.filter((p) => family === "all" || familyOf(p) === family);
   const shown = fits.find((p) => p.address === choice.address && (!choice.protocol || p.protocol === choice.protocol))

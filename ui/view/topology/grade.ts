@@ -1,5 +1,5 @@
 // Colours of edges: five fixed classes of delay and of loss.
-import { boundOf, type Bound, type PairLoss } from "../../data/bound.ts";
+import { boundOf, type Bound, type Losses } from "../../data/bound.ts";
 import { oneWaySentence } from "../../data/one-way.ts";
 import { duration, share } from "../../data/quantity.ts";
 import type { Way } from "../../data/topology.ts";
@@ -29,17 +29,9 @@ export interface Figure {
   long: string;
 }
 
-/** The losses from which those of edges are derived. */
-export interface Losses {
-  pairs: ReadonlyMap<string, PairLoss>;
-  counts: ReadonlyMap<string, number>;
-  /** Start of the counts, ms since 1970. */
-  since: number;
-}
-
-/** The figure of a way. */
-export function figureOf(way: Way, by: "delay" | "loss", losses: Losses): Figure {
-  if (by === "loss") return lossFigure(boundOf(way, losses.pairs, losses.counts, losses.since));
+/** The figure of a way: of loss, or of delay without losses. */
+export function figureOf(way: Way, losses: Losses | undefined): Figure {
+  if (losses) return lossFigure(boundOf(way, losses));
   if (way.oneWay) return { value: Math.max(0, Number(way.oneWay.p50Ns)), text: `${duration(Number(way.oneWay.p50Ns))} one way`, long: oneWaySentence(way.oneWay) };
   if (way.rtt === undefined) return { text: "not measured", long: "not measured: one end did not answer" };
   if (way.negative) return { value: 0, text: "0 ms", long: "0 ms; the far end answered sooner than the near end, whose replies are delayed or take a longer way back" };

@@ -3,8 +3,9 @@ import { create } from "@bufbuild/protobuf";
 import { render } from "preact";
 import { expect, test } from "vitest";
 import { clockError, methodOf, oneWaySentence, spansOf } from "../../data/one-way.ts";
-import { graphOf, nodeName } from "../../data/topology.ts";
-import { GetTopologyResponseSchema, HopSchema, NodeSchema, OneWaySchema, PathSchema } from "../../gen/topology_pb.ts";
+import { answerOf } from "../../data/topology.fixture.ts";
+import { graphOf, nodeName, topologyOf } from "../../data/topology.ts";
+import { HopSchema, NodeSchema, OneWaySchema, PathSchema } from "../../gen/topology_pb.ts";
 import { chosenPaths, shownFamily, type Choice } from "./choice.ts";
 import { colourOf, figureOf } from "./grade.ts";
 import { Hops } from "./hops.tsx";
@@ -71,26 +72,31 @@ test("an error says what is known of the clocks", () => {
 });
 
 test("an edge shows the one-way delay where there is one", () => {
-  const answer = create(GetTopologyResponseSchema, {
-    nodes: [{ id: "agent:a", kind: "agent", agent: "a" }, { id: "ioam:0x000101", kind: "router", ioam: "0x000101" }],
-    edges: [{ from: "agent:a", to: "ioam:0x000101", rttNs: 9_000_000n, measured: true, oneWay: delay(150) }], paths: [path],
-  });
+  const answer = topologyOf(answerOf(
+    [{ id: "agent:a", kind: "agent", agent: "a" }, { id: "ioam:0x000101", kind: "router", ioam: "0x000101" }],
+    [{ from: "agent:a", to: "ioam:0x000101", rttNs: 9_000_000n, measured: true, oneWay: delay(150) }],
+    [{ source: "a", destination: "", address: "fd77::2", protocol: "ioam", nodes: ["agent:a", "ioam:0x000101"] }],
+  ));
   const way = graphOf(answer, "6").links.find((l) => l.there.to === "ioam:0x000101")?.there;
   if (!way) throw new Error("no edge");
-  const figure = figureOf(way, "delay", { pairs: new Map(), counts: new Map(), since: 0 });
+  const figure = figureOf(way, undefined);
   expect(figure).toMatchObject({ value: 150_000, text: "150 µs one way" });
   expect(colourOf(figure.value, "delay")).toBe("--heat-2");
-  expect(figureOf({ ...way, oneWay: delay(-5) }, "delay", { pairs: new Map(), counts: new Map(), since: 0 })).toMatchObject({ value: 0, text: "-5.00 µs one way" });
+  expect(figureOf({ ...way, oneWay: delay(-5) }, undefined)).toMatchObject({ value: 0, text: "-5.00 µs one way" });
   expect(nodeName(create(NodeSchema, { id: "ioam:0x000101", ioam: "0x000101" }))).toBe("0x000101");
 });
 
 test("the path of a pair is the one measured in packets, if there is one", () => {
-  const traced = [create(PathSchema, { source: "a", destination: "b", address: "10.0.0.2", protocol: "udp", reached: true }), create(PathSchema, { source: "a", destination: "b", address: "fd77::2", protocol: "icmp", reached: true })];
+  const ends = { source: "a", destination: "b", nodes: ["agent:a", "agent:b"] };
+  const { paths: all } = topologyOf(answerOf(
+    [{ id: "agent:a" }, { id: "agent:b" }], [],
+    [{ ...ends, address: "10.0.0.2" }, { ...ends, address: "fd77::2", protocol: "icmp" }, { ...ends, address: "fd77::2", protocol: "ioam" }],
+  ));
+  const traced = all.slice(0, 2);
   const choice: Choice = { source: "a", destination: "b", address: "", protocol: "", by: "delay", session: "" };
-  const all = [...traced, path];
   expect(shownFamily(choice, traced)).toBe("4");
   expect(shownFamily(choice, all)).toBe("6");
   expect(shownFamily({ ...choice, destination: "c" }, all)).toBe("4");
-  expect(chosenPaths(choice, all, "6").shown).toBe(path);
+  expect(chosenPaths(choice, all, "6").shown).toBe(all[2]);
   expect(chosenPaths({ ...choice, address: "fd77::2", protocol: "icmp" }, all, "6").shown).toBe(traced[1]);
 });

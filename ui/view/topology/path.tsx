@@ -5,9 +5,8 @@ import { sentence, topologyClient } from "../../data/client.ts";
 import { minute, minuteFault } from "../../data/minute.ts";
 import { ago, count, duration, lossOf, moment, share } from "../../data/quantity.ts";
 import { href, refine } from "../../data/route.ts";
-import { millis } from "../../data/time.ts";
 import { inPackets, methodOf } from "../../data/one-way.ts";
-import { pairName, retrace } from "../../data/topology.ts";
+import { pairName, retrace, type PathEntry } from "../../data/topology.ts";
 import type { Path } from "../../gen/topology_pb.ts";
 import { Notice } from "../../part/notice.tsx";
 import { choosePair, choosePath, type Choice } from "./choice.ts";
@@ -19,8 +18,11 @@ import { Then } from "./then.tsx";
 interface PathProps {
   choice: Choice;
   /** All paths of the pair, and the shown one. */
-  all: Path[];
-  shown?: Path;
+  all: PathEntry[];
+  shown?: PathEntry | undefined;
+  /** The shown one with its hops, once loaded, and why it could not be. */
+  path?: Path | undefined;
+  fault?: string | undefined;
   naming: Naming;
   /** The names of nodes. */
   nodes: NodeNaming;
@@ -30,7 +32,7 @@ interface PathProps {
 }
 
 /** PathPanel shows the path of the selected pair, or how to select one. */
-export function PathPanel({ choice, all, shown, naming, nodes, hosts, edges }: PathProps) {
+export function PathPanel({ choice, all, shown, path, fault, naming, nodes, hosts, edges }: PathProps) {
   const { source, destination } = choice;
   if (!source || !destination) {
     const half = source || destination;
@@ -51,11 +53,13 @@ export function PathPanel({ choice, all, shown, naming, nodes, hosts, edges }: P
       </header>
       <Measured source={source} destination={destination} />
       {all.length > 1 && shown && <Which all={all} shown={shown} />}
-      {shown ? <Facts path={shown} /> : <Missing sites={choice.open !== undefined} known={hosts.includes(source) && hosts.includes(destination)} others={all} same={source === destination} />}
+      {shown ? <Facts entry={shown} path={path} /> : <Missing sites={choice.open !== undefined} known={hosts.includes(source) && hosts.includes(destination)} others={all} same={source === destination} />}
       {operates.value && source !== destination && <TraceNow key={pairName(source, destination)} choice={choice} path={shown} />}
-      {shown && inPackets(shown) && <OneWays path={shown} nodes={nodes} losses={choice.by === "loss" ? edges : undefined} />}
-      {shown && !inPackets(shown) && <Hops hops={shown.hops} naming={naming} reached={shown.reached} edges={edges} what={choice.by === "loss" ? "Edge lost" : "Edge"} />}
-      {shown && choice.at !== undefined && <Then key={`${shown.address} ${shown.protocol} ${choice.at}`} path={shown} at={choice.at} naming={naming} />}
+      {shown && fault && <p class="bad-text" role="alert">Could not load the hops: {fault}</p>}
+      {shown && !path && !fault && <p class="soft" role="status">Loading hops…</p>}
+      {path && inPackets(path) && <OneWays path={path} nodes={nodes} losses={choice.by === "loss" ? edges : undefined} />}
+      {path && !inPackets(path) && <Hops hops={path.hops} naming={naming} reached={path.reached} edges={edges} what={choice.by === "loss" ? "Edge lost" : "Edge"} />}
+      {path && choice.at !== undefined && <Then key={`${path.address} ${path.protocol} ${choice.at}`} path={path} at={choice.at} naming={naming} />}
     </section>
   );
 }
@@ -72,7 +76,7 @@ function Measured({ source, destination }: { source: string; destination: string
   );
 }
 
-function Which({ all, shown }: { all: Path[]; shown: Path }) {
+function Which({ all, shown }: { all: PathEntry[]; shown: PathEntry }) {
   return (
     <div class="field">
       <label for="path-which">Measured to</label>
@@ -86,21 +90,19 @@ function Which({ all, shown }: { all: Path[]; shown: Path }) {
   );
 }
 
-function Facts({ path }: { path: Path }) {
-  const traced = millis(path.time);
-  const changed = millis(path.changed);
+function Facts({ entry, path }: { entry: PathEntry; path: Path | undefined }) {
   return (
     <dl class="path-facts">
-      <div><dt>State</dt><dd><span class={`badge ${path.reached ? "good" : "bad"}`}>{path.reached ? "reached" : "not reached"}</span></dd></div>
-      <div><dt>{inPackets(path) ? "Last measured" : "Last traced"}</dt><dd title={traced ? moment(traced) : undefined}>{traced ? ago(traced) : "–"}</dd></div>
-      <div><dt>Route unchanged since</dt><dd>{changed ? moment(changed) : "–"}</dd></div>
-      <div><dt>Address</dt><dd><code>{path.address}</code> <span class="small faint">{methodOf(path)}</span></dd></div>
-      {inPackets(path) && <div><dt>Packets in {duration(Number(path.intervalNs))}</dt><dd>{count(path.oneWay?.packets ?? 0n)}</dd></div>}
+      <div><dt>State</dt><dd><span class={`badge ${entry.reached ? "good" : "bad"}`}>{entry.reached ? "reached" : "not reached"}</span></dd></div>
+      <div><dt>{inPackets(entry) ? "Last measured" : "Last traced"}</dt><dd title={moment(entry.time)}>{ago(entry.time)}</dd></div>
+      <div><dt>Route unchanged since</dt><dd>{moment(entry.changed)}</dd></div>
+      <div><dt>Address</dt><dd><code>{entry.address}</code> <span class="small faint">{methodOf(entry)}</span></dd></div>
+      {path && inPackets(path) && <div><dt>Packets in {duration(Number(path.intervalNs))}</dt><dd>{count(path.oneWay?.packets ?? 0n)}</dd></div>}
     </dl>
   );
 }
 
-function Missing({ sites, known, others, same }: { sites: boolean; known: boolean; others: Path[]; same: boolean }) {
+function Missing({ sites, known, others, same }: { sites: boolean; known: boolean; others: PathEntry[]; same: boolean }) {
   if (same) return <p class="soft">Both ends are the same host. Select two hosts.</p>;
   if (!known) return <p class="soft">At least one of these hosts is unknown.</p>;
   if (others.length > 0) return <p class="soft">This pair has no path in the shown address family. Select another family under “Paths” above.</p>;
@@ -115,7 +117,7 @@ function Missing({ sites, known, others, same }: { sites: boolean; known: boolea
   return <p class="soft">This path was not traced in the last 24 hours. {operates.value ? "Trace it now, or start a session between these hosts: sessions trace their paths once a minute." : "Sessions trace their paths once a minute; an operator can start one."}</p>;
 }
 
-function TraceNow({ choice, path }: { choice: Choice; path?: Path }) {
+function TraceNow({ choice, path }: { choice: Choice; path?: PathEntry | undefined }) {
   const [state, setState] = useState<{ busy?: boolean; text?: string; fault?: string }>({});
   const [abort] = useState(() => new AbortController());
   useEffect(() => () => abort.abort(), []);

@@ -1,21 +1,26 @@
 // All paths as a table.
-import { useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import { methodOf } from "../../data/one-way.ts";
 import { ago, moment } from "../../data/quantity.ts";
-import { millis } from "../../data/time.ts";
-import { sitesOf } from "../../data/topology.ts";
-import type { Path } from "../../gen/topology_pb.ts";
+import { sitesOf, stepsOf, type Graph, type PathEntry } from "../../data/topology.ts";
 import { choosePath } from "./choice.ts";
 
 const firstRows = 50;
 
 /** PathTable lists paths; a selected one is highlighted in the graph. */
-export function PathTable({ paths, shown, sites }: { paths: Path[]; shown?: Path; sites: boolean }) {
+export function PathTable({ graph, shown, sites }: { graph: Graph; shown?: PathEntry | undefined; sites: boolean }) {
   const [search, setSearch] = useState("");
   const [rows, setRows] = useState(firstRows);
   const words = search.toLowerCase().split(/\s+/).filter(Boolean);
+  const { paths, all } = graph;
+  const texts = useMemo(() => new Map<number, string>(), [graph]);
+  const textOf = ({ number, nodes }: PathEntry["route"]): string => {
+    let text = texts.get(number);
+    if (text === undefined) texts.set(number, (text = nodes.map((n) => `${all[n]?.id} ${all[n]?.addresses.join(" ")}`).join(" ")));
+    return text;
+  };
   const found = words.length === 0 ? paths : paths.filter((p) => {
-    const text = `${p.source} ${p.destination} ${p.address} ${methodOf(p)} ${p.nodes.join(" ")} ${p.hops.map((h) => h.address).join(" ")}`.toLowerCase();
+    const text = `${p.source} ${p.destination} ${p.address} ${methodOf(p)} ${textOf(p.route)}`.toLowerCase();
     return words.every((w) => text.includes(w));
   });
   return (
@@ -34,12 +39,12 @@ export function PathTable({ paths, shown, sites }: { paths: Path[]; shown?: Path
               const on = p.source === shown?.source && p.destination === shown.destination && p.address === shown.address && p.protocol === shown.protocol;
               return (
                 <tr key={`${p.source} ${p.destination} ${p.address} ${p.protocol}`} class={on ? "chosen" : ""}>
-                  <td><button type="button" class="quiet path-button" aria-pressed={on} onClick={() => choosePath(p)}>{p.source} to {p.destination || p.address}</button><Sites path={p} /></td>
+                  <td><button type="button" class="quiet path-button" aria-pressed={on} onClick={() => choosePath(p)}>{p.source} to {p.destination || p.address}</button><Sites path={p} nodes={all} /></td>
                   <td><code>{p.address}</code> <span class="small faint">{methodOf(p)}</span></td>
-                  <td class="number">{p.hops.length}</td>
+                  <td class="number">{stepsOf(p).length - 1}</td>
                   <td>{p.reached ? "reached" : <span class="bad-text">not reached</span>}</td>
-                  <td>{time(p.changed, moment)}</td>
-                  <td>{time(p.time, ago)}</td>
+                  <td>{moment(p.changed)}</td>
+                  <td>{ago(p.time)}</td>
                 </tr>
               );
             })}
@@ -53,13 +58,8 @@ export function PathTable({ paths, shown, sites }: { paths: Path[]; shown?: Path
 }
 
 /** Sites names the sites at the ends of a path, where the graph shows these instead of its hosts. */
-function Sites({ path }: { path: Path }) {
-  const [from, to] = sitesOf(path);
+function Sites({ path, nodes }: { path: PathEntry; nodes: Graph["all"] }) {
+  const [from, to] = sitesOf(path, nodes);
   if (!from && !to) return null;
   return <span class="small soft"> {from || path.source} → {to || path.destination || path.address}</span>;
 }
-
-const time = (t: Path["time"], write: (ms: number) => string): string => {
-  const ms = millis(t);
-  return ms === undefined ? "–" : write(ms);
-};
