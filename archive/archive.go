@@ -106,6 +106,8 @@ type Archive interface {
 	Windows(ctx context.Context, question Windows) (WindowsAnswer, error)
 	// Flows adds up rows of the stream flows by flow.
 	Flows(ctx context.Context, question Flows) (FlowsAnswer, error)
+	// Volumes adds up packets and bytes of rows of the stream flows.
+	Volumes(ctx context.Context, question Volumes) (VolumesAnswer, error)
 	// Traces passes the rows of the stream hops of the last traces of a path.
 	Traces(ctx context.Context, question Traces, rows func(arrow.RecordBatch) error) error
 	// RouterDelays adds up the rows of a router in windows of time.

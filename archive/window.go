@@ -66,7 +66,8 @@ type Flows struct {
 	Selection
 	// From (inclusive) and To (exclusive) are required.
 	From, To time.Time
-	// Granularity is flow, host-port, host or pair, whose Src and Dst are the agents.
+	// Granularity is flow, host-port, host, host-protocol, pair, whose Src and Dst are the agents, or protocol, of
+	// these by protocol.
 	Granularity string
 	// Order is packets, bytes, lost (the share), p50, p90, p99, max or last; largest first.
 	Order     string
@@ -92,6 +93,35 @@ type Flow struct {
 	// Window starts with the first row.
 	Window
 	Last time.Time
+}
+
+// Volumes asks for the packets and bytes of flows, or of flows put together, apart for each pair of hosts.
+type Volumes struct {
+	Selection
+	// From (inclusive) and To (exclusive) are required.
+	From, To time.Time
+	// Granularity as in Flows.
+	Granularity string
+	// Limit is the most groups, those with most packets.
+	Limit int
+}
+
+// VolumesAnswer answers Volumes.
+type VolumesAnswer struct {
+	Volumes []Volume // most packets first
+	// Found is how many there are without the limit; Packets and Bytes are theirs.
+	Found          int64
+	Packets, Bytes uint64
+}
+
+// Volume is what was received of one flow, or of flows put together, of a pair of hosts.
+type Volume struct {
+	flows.Flow
+	// Source and Destination are the agents.
+	Source, Destination string
+	Packets, Bytes      uint64
+	// Sessions that measured the pair: first the one whose rows these are.
+	Sessions []string
 }
 
 const day = 24 * time.Hour

@@ -27,6 +27,7 @@ import (
 	"pillion.dev/measure/flows"
 	"pillion.dev/measure/measuretest"
 	"pillion.dev/server"
+	"pillion.dev/server/traffic"
 )
 
 // sent is a batch of an agent.
@@ -200,6 +201,9 @@ func asked(begin time.Time) map[string]func(*testing.T, *target) string {
 		post("windows of "+name, "FlowService/Windows", map[string]any{"selection": selection, "points": 30, "histograms": true})
 		for _, granularity := range []string{"flow", "host-port", "host", "pair"} {
 			post("flows of "+name+" by "+granularity, "FlowService/ListFlows", map[string]any{"selection": selection, "granularity": granularity, "order": "p99"})
+		}
+		for _, granularity := range traffic.Granularities {
+			post("matrix of "+name+" by "+granularity, "FlowService/TrafficMatrix", map[string]any{"selection": selection, "granularity": granularity, "byProtocol": granularity != traffic.ByPair})
 		}
 	}
 	post("series", "DataService/Series", map[string]any{"stream": "flows", "by": []string{"source", "agent"}, "points": 20, "aggregates": []map[string]any{

@@ -135,10 +135,12 @@ var guesses = map[string][]string{
 		`{"stream":"clock"}`, `{"stream":"clock","where":{"agent":"R1"}}`, `{"stream":"events"}`, `{"stream":"audit"}`, `{"stream":"RSTREAM"}`, `{"stream":"oml_tables"}`},
 	"FlowService/Windows": {`{}`, `{"selection":{"source":"R1","destination":"R2"},"histograms":true}`, `{"selection":{"source":"R1","destination":"R2"},"corrected":true}`,
 		`{"selection":{"session":"RSESSION"}}`, `{"selection":{"src":"RADDRESS"}}`, `{"selection":{"source":"R1","destination":"own2"}}`},
-	"FlowService/ListFlows":           {`{}`, `{"granularity":"pair"}`, `{"search":"RADDRESS"}`, `{"selection":{"session":"RSESSION"}}`, `{"order":"p99","granularity":"host"}`},
+	"FlowService/ListFlows": {`{}`, `{"granularity":"pair"}`, `{"search":"RADDRESS"}`, `{"selection":{"session":"RSESSION"}}`, `{"order":"p99","granularity":"host"}`},
+	"FlowService/TrafficMatrix": {`{}`, `{"granularity":"label","label":"customer"}`, `{"granularity":"label","label":"RLABEL"}`, `{"granularity":"host","selection":{"src":"RADDRESS"}}`,
+		`{"selection":{"session":"RSESSION"}}`, `{"granularity":"flow","byProtocol":true}`, `{"selection":{"source":"R1","destination":"own2"}}`},
 	"FlowService/SiteMatrix":          {`{}`, `{"hosts":{"source":"","destination":""}}`, `{"session":"RSESSION","hosts":{}}`},
 	"FlowService/PairClocks":          {`{}`, `{"source":"R1","destination":"R2"}`},
-	"TopologyService/GetTopology":     {`{}`, `{"session":"RSESSION"}`, `{"bySite":true}`},
+	"TopologyService/GetTopology":     {`{}`, `{"session":"RSESSION"}`, `{"bySite":true}`, `{"source":"R1","destination":"R2"}`, `{"columns":true,"source":"R1"}`},
 	"TopologyService/GetPathChange":   {`{"source":"R1","destination":"R2","address":"RADDRESS","protocol":"udp"}`},
 	"TopologyService/GetRouterDelays": {`{"agent":"R1"}`, `{"agent":"R1","sessions":["RSESSION"]}`},
 	"ServerService/ListEvents":        {`{}`, `{"kind":"agent-connected"}`},
@@ -188,7 +190,7 @@ func checkOwn(t *testing.T, s, limited *target) {
 	t.Helper()
 	for procedure, want := range map[string][]string{
 		"AgentService/ListAgents": {"own1", "own2"}, "SessionService/ListSessions": {"mixed"}, "DataService/ListStreams": {`"flows"`, `"clock"`},
-		"FlowService/ListFlows": {"192.0.2.7", `"packets":"5"`}, "TopologyService/GetTopology": {"agent:own1", "agent:own2"}, "ServerService/WhoAmI": {"customer=own"},
+		"FlowService/ListFlows": {"192.0.2.7", `"packets":"5"`}, "TopologyService/GetTopology": {"agent:own1", "agent:own2"}, "FlowService/TrafficMatrix": {"own1", "own2"}, "ServerService/WhoAmI": {"customer=own"},
 		"SessionService/ListRuns": {"mixed"}, "FlowService/Windows": {`"lost":"1"`},
 	} {
 		_, text := s.call(t, "/pillion.v1."+procedure, limited.operator, `{}`)

@@ -30,9 +30,9 @@ func (p *problems) blocks(s Spec) {
 	if !s.hasBlocks() {
 		return
 	}
-	sampled := s.samplingOf("") != Sampling{}
+	sampled := s.SamplingOf("") != Sampling{}
 	for agent := range s.SamplingFor {
-		sampled = sampled || s.samplingOf(agent) != Sampling{}
+		sampled = sampled || s.SamplingOf(agent) != Sampling{}
 	}
 	if sampled {
 		p.add("sampling", "%v cannot be combined with sampling: all packets of a block have its colour", wire.AltMark)

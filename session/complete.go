@@ -25,8 +25,8 @@ func (s Spec) Complete() Spec {
 	return s
 }
 
-// samplingOf is the sampling of one source; one in one is normalised to zero, all packets.
-func (s Spec) samplingOf(agent string) Sampling {
+// SamplingOf is the sampling of one source; one in one is normalised to zero, all packets.
+func (s Spec) SamplingOf(agent string) Sampling {
 	sampling, ok := s.SamplingFor[agent]
 	if !ok {
 		sampling = s.Sampling

@@ -191,7 +191,7 @@ func Assign(spec Spec, hosts []Host, addresses Addresses, pairs, held, mark []Pa
 		task.Device, task.Peers, task.Addresses = spec.Device[agent], peers, addresses.peer(spec, agent).Addresses
 		task.Authenticated, task.Transit = spec.Authentication != Unauthenticated, spec.textsBehind(agent)
 		task.Modules, task.Waypoints = atSource(spec.Modules), spec.Waypoints
-		task.Sampling, task.HopsGap = spec.samplingOf(agent), spec.hopsGap()
+		task.Sampling, task.HopsGap = spec.SamplingOf(agent), spec.hopsGap()
 		task.Block, task.FlowTable = spec.block(), spec.flowTable()
 		a.Sources = []SourceTask{task}
 		a.Traces = traces(spec, peers)

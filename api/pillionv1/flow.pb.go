@@ -2026,6 +2026,361 @@ func (x *ListFlowsResponse) GetSampled() uint32 {
 	return 0
 }
 
+type TrafficMatrixRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Rows to aggregate.
+	Selection *Selection `protobuf:"bytes,1,opt,name=selection,proto3" json:"selection,omitempty"`
+	// Default: one hour ago.
+	From *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=from,proto3" json:"from,omitempty"`
+	// Default: now.
+	To *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=to,proto3" json:"to,omitempty"`
+	// pair (default): agents; label: values of a label of agents; prefix: networks of addresses; host: addresses; host-port: addresses
+	// and the destination's port; flow.
+	Granularity string `protobuf:"bytes,4,opt,name=granularity,proto3" json:"granularity,omitempty"`
+	// For label: its key; default: that of sites.
+	Label string `protobuf:"bytes,5,opt,name=label,proto3" json:"label,omitempty"`
+	// For prefix: length of IPv4 prefixes, 1 to 32; default 24.
+	PrefixIpv4 uint32 `protobuf:"varint,6,opt,name=prefix_ipv4,json=prefixIpv4,proto3" json:"prefix_ipv4,omitempty"`
+	// For prefix: length of IPv6 prefixes, 1 to 128; default 48.
+	PrefixIpv6 uint32 `protobuf:"varint,7,opt,name=prefix_ipv6,json=prefixIpv6,proto3" json:"prefix_ipv6,omitempty"`
+	// A row for each IP protocol; those of host-port and flow always are.
+	ByProtocol bool `protobuf:"varint,8,opt,name=by_protocol,json=byProtocol,proto3" json:"by_protocol,omitempty"`
+	// bytes (default) or packets; the largest estimate first.
+	Order string `protobuf:"bytes,9,opt,name=order,proto3" json:"order,omitempty"`
+	// Default 1,000, at most 50,000.
+	Limit         uint32 `protobuf:"varint,10,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TrafficMatrixRequest) Reset() {
+	*x = TrafficMatrixRequest{}
+	mi := &file_flow_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TrafficMatrixRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TrafficMatrixRequest) ProtoMessage() {}
+
+func (x *TrafficMatrixRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_flow_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TrafficMatrixRequest.ProtoReflect.Descriptor instead.
+func (*TrafficMatrixRequest) Descriptor() ([]byte, []int) {
+	return file_flow_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *TrafficMatrixRequest) GetSelection() *Selection {
+	if x != nil {
+		return x.Selection
+	}
+	return nil
+}
+
+func (x *TrafficMatrixRequest) GetFrom() *timestamppb.Timestamp {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *TrafficMatrixRequest) GetTo() *timestamppb.Timestamp {
+	if x != nil {
+		return x.To
+	}
+	return nil
+}
+
+func (x *TrafficMatrixRequest) GetGranularity() string {
+	if x != nil {
+		return x.Granularity
+	}
+	return ""
+}
+
+func (x *TrafficMatrixRequest) GetLabel() string {
+	if x != nil {
+		return x.Label
+	}
+	return ""
+}
+
+func (x *TrafficMatrixRequest) GetPrefixIpv4() uint32 {
+	if x != nil {
+		return x.PrefixIpv4
+	}
+	return 0
+}
+
+func (x *TrafficMatrixRequest) GetPrefixIpv6() uint32 {
+	if x != nil {
+		return x.PrefixIpv6
+	}
+	return 0
+}
+
+func (x *TrafficMatrixRequest) GetByProtocol() bool {
+	if x != nil {
+		return x.ByProtocol
+	}
+	return false
+}
+
+func (x *TrafficMatrixRequest) GetOrder() string {
+	if x != nil {
+		return x.Order
+	}
+	return ""
+}
+
+func (x *TrafficMatrixRequest) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+type TrafficMatrixResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Rows, the largest first.
+	Volumes []*TrafficVolume `protobuf:"bytes,1,rep,name=volumes,proto3" json:"volumes,omitempty"`
+	// Sum of all rows, also of those beyond the limit.
+	Total *TrafficVolume `protobuf:"bytes,2,opt,name=total,proto3" json:"total,omitempty"`
+	// Number of rows without the limit.
+	Found uint32 `protobuf:"varint,3,opt,name=found,proto3" json:"found,omitempty"`
+	// Key of the label.
+	Label string `protobuf:"bytes,4,opt,name=label,proto3" json:"label,omitempty"`
+	// Packets that are in the total, but in no row, because there are too many flows to read them at once; choose a coarser granularity.
+	UnreadPackets uint64 `protobuf:"varint,5,opt,name=unread_packets,json=unreadPackets,proto3" json:"unread_packets,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TrafficMatrixResponse) Reset() {
+	*x = TrafficMatrixResponse{}
+	mi := &file_flow_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TrafficMatrixResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TrafficMatrixResponse) ProtoMessage() {}
+
+func (x *TrafficMatrixResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_flow_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TrafficMatrixResponse.ProtoReflect.Descriptor instead.
+func (*TrafficMatrixResponse) Descriptor() ([]byte, []int) {
+	return file_flow_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *TrafficMatrixResponse) GetVolumes() []*TrafficVolume {
+	if x != nil {
+		return x.Volumes
+	}
+	return nil
+}
+
+func (x *TrafficMatrixResponse) GetTotal() *TrafficVolume {
+	if x != nil {
+		return x.Total
+	}
+	return nil
+}
+
+func (x *TrafficMatrixResponse) GetFound() uint32 {
+	if x != nil {
+		return x.Found
+	}
+	return 0
+}
+
+func (x *TrafficMatrixResponse) GetLabel() string {
+	if x != nil {
+		return x.Label
+	}
+	return ""
+}
+
+func (x *TrafficMatrixResponse) GetUnreadPackets() uint64 {
+	if x != nil {
+		return x.UnreadPackets
+	}
+	return 0
+}
+
+// TrafficVolume is what was received of the measured packets from one host or group to another.
+type TrafficVolume struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Source: agent, value of the label (empty: none), prefix or address.
+	Src string `protobuf:"bytes,1,opt,name=src,proto3" json:"src,omitempty"`
+	// Destination.
+	Dst string `protobuf:"bytes,2,opt,name=dst,proto3" json:"dst,omitempty"`
+	// IP protocol; empty if several are aggregated.
+	Proto string `protobuf:"bytes,3,opt,name=proto,proto3" json:"proto,omitempty"`
+	// Source port; 0 if several are aggregated.
+	Sport uint32 `protobuf:"varint,4,opt,name=sport,proto3" json:"sport,omitempty"`
+	// Destination port; 0 if several are aggregated.
+	Dport uint32 `protobuf:"varint,5,opt,name=dport,proto3" json:"dport,omitempty"`
+	// Packets that were counted.
+	Packets uint64 `protobuf:"varint,6,opt,name=packets,proto3" json:"packets,omitempty"`
+	// IP bytes of these, without marks.
+	Bytes uint64 `protobuf:"varint,7,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	// How the estimates relate to these. measured: all packets were counted; scaled: sessions sampled one packet in N, and estimates are N
+	// times the counts; lower_bound: of some packets it is not known how many were left out (sampling with a minimum gap, by sessions that overlap, or by a
+	// deleted session), and these are counted as measured.
+	Scaling string `protobuf:"bytes,8,opt,name=scaling,proto3" json:"scaling,omitempty"`
+	// Packets, scaled by sampling.
+	EstimatedPackets float64 `protobuf:"fixed64,9,opt,name=estimated_packets,json=estimatedPackets,proto3" json:"estimated_packets,omitempty"`
+	// Half of the 95 % interval of estimated_packets due to sampling; 0: nothing was sampled.
+	PacketsError float64 `protobuf:"fixed64,10,opt,name=packets_error,json=packetsError,proto3" json:"packets_error,omitempty"`
+	// Bytes, scaled by sampling.
+	EstimatedBytes float64 `protobuf:"fixed64,11,opt,name=estimated_bytes,json=estimatedBytes,proto3" json:"estimated_bytes,omitempty"`
+	// Upper bound of half of the 95 % interval of estimated_bytes due to sampling, as if all packets had the largest size.
+	BytesError    float64 `protobuf:"fixed64,12,opt,name=bytes_error,json=bytesError,proto3" json:"bytes_error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TrafficVolume) Reset() {
+	*x = TrafficVolume{}
+	mi := &file_flow_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TrafficVolume) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TrafficVolume) ProtoMessage() {}
+
+func (x *TrafficVolume) ProtoReflect() protoreflect.Message {
+	mi := &file_flow_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TrafficVolume.ProtoReflect.Descriptor instead.
+func (*TrafficVolume) Descriptor() ([]byte, []int) {
+	return file_flow_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *TrafficVolume) GetSrc() string {
+	if x != nil {
+		return x.Src
+	}
+	return ""
+}
+
+func (x *TrafficVolume) GetDst() string {
+	if x != nil {
+		return x.Dst
+	}
+	return ""
+}
+
+func (x *TrafficVolume) GetProto() string {
+	if x != nil {
+		return x.Proto
+	}
+	return ""
+}
+
+func (x *TrafficVolume) GetSport() uint32 {
+	if x != nil {
+		return x.Sport
+	}
+	return 0
+}
+
+func (x *TrafficVolume) GetDport() uint32 {
+	if x != nil {
+		return x.Dport
+	}
+	return 0
+}
+
+func (x *TrafficVolume) GetPackets() uint64 {
+	if x != nil {
+		return x.Packets
+	}
+	return 0
+}
+
+func (x *TrafficVolume) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *TrafficVolume) GetScaling() string {
+	if x != nil {
+		return x.Scaling
+	}
+	return ""
+}
+
+func (x *TrafficVolume) GetEstimatedPackets() float64 {
+	if x != nil {
+		return x.EstimatedPackets
+	}
+	return 0
+}
+
+func (x *TrafficVolume) GetPacketsError() float64 {
+	if x != nil {
+		return x.PacketsError
+	}
+	return 0
+}
+
+func (x *TrafficVolume) GetEstimatedBytes() float64 {
+	if x != nil {
+		return x.EstimatedBytes
+	}
+	return 0
+}
+
+func (x *TrafficVolume) GetBytesError() float64 {
+	if x != nil {
+		return x.BytesError
+	}
+	return 0
+}
+
 var File_flow_proto protoreflect.FileDescriptor
 
 const file_flow_proto_rawDesc = "" +
@@ -2197,7 +2552,43 @@ const file_flow_proto_rawDesc = "" +
 	"\x11ListFlowsResponse\x12&\n" +
 	"\x05flows\x18\x01 \x03(\v2\x10.pillion.v1.FlowR\x05flows\x12\x14\n" +
 	"\x05found\x18\x02 \x01(\rR\x05found\x12\x18\n" +
-	"\asampled\x18\x03 \x01(\rR\asampled2\xed\x03\n" +
+	"\asampled\x18\x03 \x01(\rR\asampled\"\xee\x02\n" +
+	"\x14TrafficMatrixRequest\x123\n" +
+	"\tselection\x18\x01 \x01(\v2\x15.pillion.v1.SelectionR\tselection\x12.\n" +
+	"\x04from\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x12*\n" +
+	"\x02to\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02to\x12 \n" +
+	"\vgranularity\x18\x04 \x01(\tR\vgranularity\x12\x14\n" +
+	"\x05label\x18\x05 \x01(\tR\x05label\x12\x1f\n" +
+	"\vprefix_ipv4\x18\x06 \x01(\rR\n" +
+	"prefixIpv4\x12\x1f\n" +
+	"\vprefix_ipv6\x18\a \x01(\rR\n" +
+	"prefixIpv6\x12\x1f\n" +
+	"\vby_protocol\x18\b \x01(\bR\n" +
+	"byProtocol\x12\x14\n" +
+	"\x05order\x18\t \x01(\tR\x05order\x12\x14\n" +
+	"\x05limit\x18\n" +
+	" \x01(\rR\x05limit\"\xd0\x01\n" +
+	"\x15TrafficMatrixResponse\x123\n" +
+	"\avolumes\x18\x01 \x03(\v2\x19.pillion.v1.TrafficVolumeR\avolumes\x12/\n" +
+	"\x05total\x18\x02 \x01(\v2\x19.pillion.v1.TrafficVolumeR\x05total\x12\x14\n" +
+	"\x05found\x18\x03 \x01(\rR\x05found\x12\x14\n" +
+	"\x05label\x18\x04 \x01(\tR\x05label\x12%\n" +
+	"\x0eunread_packets\x18\x05 \x01(\x04R\runreadPackets\"\xdb\x02\n" +
+	"\rTrafficVolume\x12\x10\n" +
+	"\x03src\x18\x01 \x01(\tR\x03src\x12\x10\n" +
+	"\x03dst\x18\x02 \x01(\tR\x03dst\x12\x14\n" +
+	"\x05proto\x18\x03 \x01(\tR\x05proto\x12\x14\n" +
+	"\x05sport\x18\x04 \x01(\rR\x05sport\x12\x14\n" +
+	"\x05dport\x18\x05 \x01(\rR\x05dport\x12\x18\n" +
+	"\apackets\x18\x06 \x01(\x04R\apackets\x12\x14\n" +
+	"\x05bytes\x18\a \x01(\x04R\x05bytes\x12\x18\n" +
+	"\ascaling\x18\b \x01(\tR\ascaling\x12+\n" +
+	"\x11estimated_packets\x18\t \x01(\x01R\x10estimatedPackets\x12#\n" +
+	"\rpackets_error\x18\n" +
+	" \x01(\x01R\fpacketsError\x12'\n" +
+	"\x0festimated_bytes\x18\v \x01(\x01R\x0eestimatedBytes\x12\x1f\n" +
+	"\vbytes_error\x18\f \x01(\x01R\n" +
+	"bytesError2\xc8\x04\n" +
 	"\vFlowService\x12G\n" +
 	"\aWindows\x12\x1a.pillion.v1.WindowsRequest\x1a\x1b.pillion.v1.WindowsResponse\"\x03\x90\x02\x01\x12S\n" +
 	"\fWatchWindows\x12\x1f.pillion.v1.WatchWindowsRequest\x1a .pillion.v1.WatchWindowsResponse0\x01\x12M\n" +
@@ -2206,7 +2597,8 @@ const file_flow_proto_rawDesc = "" +
 	"\n" +
 	"SiteMatrix\x12\x1d.pillion.v1.SiteMatrixRequest\x1a\x1e.pillion.v1.SiteMatrixResponse\"\x03\x90\x02\x01\x12P\n" +
 	"\n" +
-	"PairClocks\x12\x1d.pillion.v1.PairClocksRequest\x1a\x1e.pillion.v1.PairClocksResponse\"\x03\x90\x02\x01\x12M\n" +
+	"PairClocks\x12\x1d.pillion.v1.PairClocksRequest\x1a\x1e.pillion.v1.PairClocksResponse\"\x03\x90\x02\x01\x12Y\n" +
+	"\rTrafficMatrix\x12 .pillion.v1.TrafficMatrixRequest\x1a!.pillion.v1.TrafficMatrixResponse\"\x03\x90\x02\x01\x12M\n" +
 	"\tListFlows\x12\x1c.pillion.v1.ListFlowsRequest\x1a\x1d.pillion.v1.ListFlowsResponse\"\x03\x90\x02\x01B%Z#pillion.dev/api/pillionv1;pillionv1b\x06proto3"
 
 var (
@@ -2221,7 +2613,7 @@ func file_flow_proto_rawDescGZIP() []byte {
 	return file_flow_proto_rawDescData
 }
 
-var file_flow_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_flow_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_flow_proto_goTypes = []any{
 	(*Selection)(nil),             // 0: pillion.v1.Selection
 	(*Window)(nil),                // 1: pillion.v1.Window
@@ -2246,7 +2638,10 @@ var file_flow_proto_goTypes = []any{
 	(*Flow)(nil),                  // 20: pillion.v1.Flow
 	(*ListFlowsRequest)(nil),      // 21: pillion.v1.ListFlowsRequest
 	(*ListFlowsResponse)(nil),     // 22: pillion.v1.ListFlowsResponse
-	(*timestamppb.Timestamp)(nil), // 23: google.protobuf.Timestamp
+	(*TrafficMatrixRequest)(nil),  // 23: pillion.v1.TrafficMatrixRequest
+	(*TrafficMatrixResponse)(nil), // 24: pillion.v1.TrafficMatrixResponse
+	(*TrafficVolume)(nil),         // 25: pillion.v1.TrafficVolume
+	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
 }
 var file_flow_proto_depIdxs = []int32{
 	3,  // 0: pillion.v1.Window.delay:type_name -> pillion.v1.Distribution
@@ -2255,15 +2650,15 @@ var file_flow_proto_depIdxs = []int32{
 	3,  // 3: pillion.v1.CorrectedDelay.delay:type_name -> pillion.v1.Distribution
 	4,  // 4: pillion.v1.Distribution.histogram:type_name -> pillion.v1.Histogram
 	0,  // 5: pillion.v1.WindowsRequest.selection:type_name -> pillion.v1.Selection
-	23, // 6: pillion.v1.WindowsRequest.from:type_name -> google.protobuf.Timestamp
-	23, // 7: pillion.v1.WindowsRequest.to:type_name -> google.protobuf.Timestamp
+	26, // 6: pillion.v1.WindowsRequest.from:type_name -> google.protobuf.Timestamp
+	26, // 7: pillion.v1.WindowsRequest.to:type_name -> google.protobuf.Timestamp
 	1,  // 8: pillion.v1.WindowsResponse.windows:type_name -> pillion.v1.Window
 	0,  // 9: pillion.v1.WatchWindowsRequest.selection:type_name -> pillion.v1.Selection
 	1,  // 10: pillion.v1.WatchWindowsResponse.windows:type_name -> pillion.v1.Window
 	11, // 11: pillion.v1.PairClocksResponse.clocks:type_name -> pillion.v1.PairClock
-	23, // 12: pillion.v1.PairClock.segment:type_name -> google.protobuf.Timestamp
-	23, // 13: pillion.v1.PairClock.since:type_name -> google.protobuf.Timestamp
-	23, // 14: pillion.v1.PairClock.until:type_name -> google.protobuf.Timestamp
+	26, // 12: pillion.v1.PairClock.segment:type_name -> google.protobuf.Timestamp
+	26, // 13: pillion.v1.PairClock.since:type_name -> google.protobuf.Timestamp
+	26, // 14: pillion.v1.PairClock.until:type_name -> google.protobuf.Timestamp
 	13, // 15: pillion.v1.WatchPairsRequest.sites:type_name -> pillion.v1.SitePair
 	13, // 16: pillion.v1.SiteMatrixRequest.hosts:type_name -> pillion.v1.SitePair
 	16, // 17: pillion.v1.SiteMatrixResponse.sites:type_name -> pillion.v1.Site
@@ -2272,28 +2667,35 @@ var file_flow_proto_depIdxs = []int32{
 	1,  // 20: pillion.v1.SiteFigures.total:type_name -> pillion.v1.Window
 	18, // 21: pillion.v1.SiteFigures.worst:type_name -> pillion.v1.HostFigures
 	1,  // 22: pillion.v1.Flow.total:type_name -> pillion.v1.Window
-	23, // 23: pillion.v1.Flow.last:type_name -> google.protobuf.Timestamp
+	26, // 23: pillion.v1.Flow.last:type_name -> google.protobuf.Timestamp
 	0,  // 24: pillion.v1.ListFlowsRequest.selection:type_name -> pillion.v1.Selection
-	23, // 25: pillion.v1.ListFlowsRequest.from:type_name -> google.protobuf.Timestamp
-	23, // 26: pillion.v1.ListFlowsRequest.to:type_name -> google.protobuf.Timestamp
+	26, // 25: pillion.v1.ListFlowsRequest.from:type_name -> google.protobuf.Timestamp
+	26, // 26: pillion.v1.ListFlowsRequest.to:type_name -> google.protobuf.Timestamp
 	20, // 27: pillion.v1.ListFlowsResponse.flows:type_name -> pillion.v1.Flow
-	5,  // 28: pillion.v1.FlowService.Windows:input_type -> pillion.v1.WindowsRequest
-	7,  // 29: pillion.v1.FlowService.WatchWindows:input_type -> pillion.v1.WatchWindowsRequest
-	12, // 30: pillion.v1.FlowService.WatchPairs:input_type -> pillion.v1.WatchPairsRequest
-	14, // 31: pillion.v1.FlowService.SiteMatrix:input_type -> pillion.v1.SiteMatrixRequest
-	9,  // 32: pillion.v1.FlowService.PairClocks:input_type -> pillion.v1.PairClocksRequest
-	21, // 33: pillion.v1.FlowService.ListFlows:input_type -> pillion.v1.ListFlowsRequest
-	6,  // 34: pillion.v1.FlowService.Windows:output_type -> pillion.v1.WindowsResponse
-	8,  // 35: pillion.v1.FlowService.WatchWindows:output_type -> pillion.v1.WatchWindowsResponse
-	19, // 36: pillion.v1.FlowService.WatchPairs:output_type -> pillion.v1.WatchPairsResponse
-	15, // 37: pillion.v1.FlowService.SiteMatrix:output_type -> pillion.v1.SiteMatrixResponse
-	10, // 38: pillion.v1.FlowService.PairClocks:output_type -> pillion.v1.PairClocksResponse
-	22, // 39: pillion.v1.FlowService.ListFlows:output_type -> pillion.v1.ListFlowsResponse
-	34, // [34:40] is the sub-list for method output_type
-	28, // [28:34] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	0,  // 28: pillion.v1.TrafficMatrixRequest.selection:type_name -> pillion.v1.Selection
+	26, // 29: pillion.v1.TrafficMatrixRequest.from:type_name -> google.protobuf.Timestamp
+	26, // 30: pillion.v1.TrafficMatrixRequest.to:type_name -> google.protobuf.Timestamp
+	25, // 31: pillion.v1.TrafficMatrixResponse.volumes:type_name -> pillion.v1.TrafficVolume
+	25, // 32: pillion.v1.TrafficMatrixResponse.total:type_name -> pillion.v1.TrafficVolume
+	5,  // 33: pillion.v1.FlowService.Windows:input_type -> pillion.v1.WindowsRequest
+	7,  // 34: pillion.v1.FlowService.WatchWindows:input_type -> pillion.v1.WatchWindowsRequest
+	12, // 35: pillion.v1.FlowService.WatchPairs:input_type -> pillion.v1.WatchPairsRequest
+	14, // 36: pillion.v1.FlowService.SiteMatrix:input_type -> pillion.v1.SiteMatrixRequest
+	9,  // 37: pillion.v1.FlowService.PairClocks:input_type -> pillion.v1.PairClocksRequest
+	23, // 38: pillion.v1.FlowService.TrafficMatrix:input_type -> pillion.v1.TrafficMatrixRequest
+	21, // 39: pillion.v1.FlowService.ListFlows:input_type -> pillion.v1.ListFlowsRequest
+	6,  // 40: pillion.v1.FlowService.Windows:output_type -> pillion.v1.WindowsResponse
+	8,  // 41: pillion.v1.FlowService.WatchWindows:output_type -> pillion.v1.WatchWindowsResponse
+	19, // 42: pillion.v1.FlowService.WatchPairs:output_type -> pillion.v1.WatchPairsResponse
+	15, // 43: pillion.v1.FlowService.SiteMatrix:output_type -> pillion.v1.SiteMatrixResponse
+	10, // 44: pillion.v1.FlowService.PairClocks:output_type -> pillion.v1.PairClocksResponse
+	24, // 45: pillion.v1.FlowService.TrafficMatrix:output_type -> pillion.v1.TrafficMatrixResponse
+	22, // 46: pillion.v1.FlowService.ListFlows:output_type -> pillion.v1.ListFlowsResponse
+	40, // [40:47] is the sub-list for method output_type
+	33, // [33:40] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_flow_proto_init() }
@@ -2307,7 +2709,7 @@ func file_flow_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_flow_proto_rawDesc), len(file_flow_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   23,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -19,7 +19,7 @@ const (
 )
 
 // granularities of archive.Flows.
-var granularities = []string{"flow", "host-port", "host", "pair"}
+var granularities = []string{"flow", "host-port", "host", "host-protocol", "pair", "protocol"}
 
 // flowOrders are the orders that need no histogram.
 var flowOrders = []string{"packets", "bytes", "lost", "max", "last"}

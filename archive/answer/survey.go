@@ -28,7 +28,9 @@ type Survey struct {
 	From, To  time.Time
 	Before    time.Time // rows ended then or later do not count; zero: all do
 	// Elected is the session of each pair whose rows count; Rows and Interval are theirs.
-	Elected  map[Pair]string
+	Elected map[Pair]string
+	// Beside are the other sessions of pairs that have several, by name.
+	Beside   map[Pair][]string
 	Rows     int64
 	Interval time.Duration
 	// Parts is in how many rows of the archive theirs are, sums of rows counting once.
@@ -91,7 +93,7 @@ func (s *Survey) Read(r Row) {
 // Elect chooses the session of each pair and sums the elected ones. It ends reading.
 func (s *Survey) Elect() {
 	packets, units := map[string]float64{}, map[int64]int64{}
-	s.Elected = map[Pair]string{}
+	s.Elected, s.Beside = map[Pair]string{}, map[Pair][]string{}
 	for pair, sessions := range s.found {
 		for name, one := range sessions {
 			packets[name] += one.packets
@@ -103,6 +105,11 @@ func (s *Survey) Elect() {
 				}
 			}
 		}, "", 1))
+		for _, name := range slices.Sorted(maps.Keys(sessions)) {
+			if name != s.Elected[pair] {
+				s.Beside[pair] = append(s.Beside[pair], name)
+			}
+		}
 		if elected := sessions[s.Elected[pair]]; elected != nil {
 			s.Rows += elected.rows
 			s.Parts += elected.parts

@@ -184,7 +184,7 @@ func sumQuestions(times float64) map[string]func(*bed) (string, error) {
 		answer, err := b.Archive.Windows(b.Context(), archive.Windows{From: from, To: to, Points: 20, Before: at(300.3 * times)})
 		return fmt.Sprintf("%+v", answer), err
 	}
-	for _, granularity := range []string{"flow", "host-port", "host", "pair"} {
+	for _, granularity := range []string{"flow", "host-port", "host", "pair", "protocol", "host-protocol"} {
 		for _, order := range []string{"packets", "bytes", "lost", "p50", "p99", "max", "last"} {
 			all["flows by "+granularity+" and "+order] = func(b *bed) (string, error) {
 				question := archive.Flows{From: from, To: to, Granularity: granularity, Order: order, Ascending: order == "bytes", Limit: 5}
@@ -192,6 +192,12 @@ func sumQuestions(times float64) map[string]func(*bed) (string, error) {
 					question.Search = "P"
 				}
 				answer, err := b.Flows(b.Context(), question)
+				return fmt.Sprintf("%+v", answer), err
+			}
+		}
+		for _, limit := range []int{5, 1000} {
+			all[fmt.Sprintf("%d volumes by %s", limit, granularity)] = func(b *bed) (string, error) {
+				answer, err := b.Volumes(b.Context(), archive.Volumes{From: from, To: to, Granularity: granularity, Limit: limit})
 				return fmt.Sprintf("%+v", answer), err
 			}
 		}

@@ -173,6 +173,58 @@ func byFlow(b *bed) {
 	}
 }
 
+// volumes: packets and bytes of each pair, of the session that counts, with the others beside it.
+func volumes(b *bed) {
+	flow := func(r flows.Row, src, proto string, dport uint32) flows.Row {
+		r.Flow = flows.Flow{Src: src, Dst: "192.0.2.2", Proto: proto, Sport: 9, Dport: dport}
+		return r
+	}
+	b.storeFlows("b", flow(second(1, "s", "a", 50, 1<<20), "192.0.2.1", "tcp", 443), flow(second(2, "s", "a", 60, 1<<20), "192.0.2.1", "tcp", 443),
+		flow(second(2, "s", "a", 20, 1<<20), "192.0.2.1", "udp", 53), flow(second(2, "t", "a", 70, 1<<20), "192.0.2.1", "tcp", 443), flow(second(3, "s", "c", 7, 1<<20), "192.0.2.3", "udp", 53))
+	b.storeFlows("d", flow(second(2, "s", "a", 30, 1<<20), "192.0.2.1", "tcp", 443))
+	for name, test := range map[string]struct {
+		change func(*archive.Volumes)
+		want   string
+		found  int64
+	}{
+		"pair":        {func(q *archive.Volumes) { q.Granularity = "pair" }, "a>b a>b :0 130 13000 [s t], a>d a>d :0 30 3000 [s], c>b c>b :0 7 700 [s]", 3},
+		"host":        {func(q *archive.Volumes) { q.Granularity = "host" }, "192.0.2.1>192.0.2.2 a>b :0 130 13000 [s t], 192.0.2.1>192.0.2.2 a>d :0 30 3000 [s], 192.0.2.3>192.0.2.2 c>b :0 7 700 [s]", 3},
+		"host-port":   {func(q *archive.Volumes) { q.Granularity, q.Source, q.Destination = "host-port", "a", "b" }, "192.0.2.1>192.0.2.2 a>b tcp:443 110 11000 [s t], 192.0.2.1>192.0.2.2 a>b udp:53 20 2000 [s t]", 2},
+		"protocol":    {func(q *archive.Volumes) { q.Granularity, q.Source = "protocol", "a" }, "a>b a>b tcp:0 110 11000 [s t], a>d a>d tcp:0 30 3000 [s], a>b a>b udp:0 20 2000 [s t]", 3},
+		"session":     {func(q *archive.Volumes) { q.Granularity, q.Session = "pair", "t" }, "a>b a>b :0 70 7000 [t s]", 1},
+		"one, limit":  {func(q *archive.Volumes) { q.Granularity, q.Limit = "flow", 1 }, "192.0.2.1>192.0.2.2 a>b tcp:443 110 11000 [s t]", 4},
+		"of protocol": {func(q *archive.Volumes) { q.Granularity, q.Proto = "pair", "udp" }, "a>b a>b :0 20 2000 [s], c>b c>b :0 7 700 [s]", 2},
+		"none":        {func(q *archive.Volumes) { q.Granularity, q.Source = "pair", "x" }, "", 0},
+	} {
+		question := archive.Volumes{From: epoch, To: at(60), Limit: 10}
+		test.change(&question)
+		answer, err := b.Volumes(b.Context(), question)
+		if err != nil {
+			b.Fatal(err)
+		}
+		var list []string
+		packets := uint64(0)
+		for _, v := range answer.Volumes {
+			packets += v.Packets
+			list = append(list, fmt.Sprintf("%s>%s %s>%s %s:%d %d %d %v", v.Src, v.Dst, v.Source, v.Destination, v.Proto, v.Dport, v.Packets, v.Bytes, v.Sessions))
+		}
+		if got := strings.Join(list, ", "); got != test.want || answer.Found != test.found {
+			b.Errorf("%s: got %s, %d found", name, got, answer.Found)
+		}
+		if name == "one, limit" {
+			packets = 167
+		}
+		if answer.Packets != packets || answer.Bytes != 100*packets {
+			b.Errorf("%s: total is %d packets, %d bytes", name, answer.Packets, answer.Bytes)
+		}
+	}
+	for _, question := range []archive.Volumes{{}, {From: epoch, To: at(1), Granularity: "flow"}, {From: epoch, To: at(1), Granularity: "x", Limit: 1}} {
+		if _, err := b.Volumes(b.Context(), question); !errors.Is(err, archive.ErrQuery) {
+			b.Errorf("%+v: %v", question, err)
+		}
+	}
+}
+
 // figures: sums are those of flows.Sum, bit by bit.
 func figures(b *bed) {
 	_, rows := measuretest.ReadFigures(b.T)

@@ -72,6 +72,10 @@ func (b *bed) scopedAnswers(name string, s *archive.Scope, packets, sessions, fo
 	if err != nil || fmt.Sprint(flows.Found) != found || len(flows.Flows) != int(flows.Found) {
 		b.Errorf("%s: %d flows, %v, %v; want %s", name, flows.Found, flows.Flows, err, found)
 	}
+	volumes, err := b.Volumes(b.Context(), archive.Volumes{Selection: selection, From: at(-60), To: at(60), Granularity: "pair", Limit: 10})
+	if err != nil || fmt.Sprint(volumes.Found) != found || len(volumes.Volumes) != int(volumes.Found) {
+		b.Errorf("%s: %d volumes, %v, %v; want %s", name, volumes.Found, volumes.Volumes, err, found)
+	}
 }
 
 // scopedRows counts the rows of each stream by Export and by Series.

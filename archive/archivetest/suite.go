@@ -26,7 +26,7 @@ type Open func(t testing.TB, folder string) archive.Archive
 func Run(t *testing.T, open Open) {
 	for name, test := range map[string]func(*bed){
 		"store once": storeOnce, "reject": reject, "widen": widen, "all types": allTypes, "query": query, "series": series,
-		"export": export, "retention": retention, "eviction": eviction, "windows": windows, "sessions": sessions, "windows before": windowsBefore, "flows": byFlow,
+		"export": export, "retention": retention, "eviction": eviction, "windows": windows, "sessions": sessions, "windows before": windowsBefore, "flows": byFlow, "volumes": volumes,
 		"figures": figures, "hostile rows": hostileRows, "traces": traces, "scope": scope, "router": routerDelays, "unknown streams": unknown,
 	} {
 		t.Run(name, func(t *testing.T) { test(newBed(t, open)) })

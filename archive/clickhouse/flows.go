@@ -20,6 +20,9 @@ var flowKeys = map[string][]expression{
 	"host-port": {summed("src"), summed("dst"), summed("proto"), constant("materialize(toInt64(0))"), summed("dport")},
 	"pair":      {summed("source"), summed("agent"), constant("materialize('')"), constant("materialize(toInt64(0))"), constant("materialize(toInt64(0))")},
 	"host":      {summed("src"), summed("dst"), constant("materialize('')"), constant("materialize(toInt64(0))"), constant("materialize(toInt64(0))")},
+
+	"protocol":      {summed("source"), summed("agent"), summed("proto"), constant("materialize(toInt64(0))"), constant("materialize(toInt64(0))")},
+	"host-protocol": {summed("src"), summed("dst"), summed("proto"), constant("materialize(toInt64(0))"), constant("materialize(toInt64(0))")},
 }
 
 // constant is not folded: parts of a union from other nodes would not match.

@@ -19,6 +19,9 @@ var flowKeys = map[string]string{
 	"host-port": "coalesce(src, '') AS k0, coalesce(dst, '') AS k1, coalesce(proto, '') AS k2, 0::BIGINT AS k3, " + port("dport") + " AS k4",
 	"pair":      "coalesce(source, '') AS k0, agent AS k1, '' AS k2, 0::BIGINT AS k3, 0::BIGINT AS k4",
 	"host":      "coalesce(src, '') AS k0, coalesce(dst, '') AS k1, '' AS k2, 0::BIGINT AS k3, 0::BIGINT AS k4",
+
+	"protocol":      "coalesce(source, '') AS k0, agent AS k1, coalesce(proto, '') AS k2, 0::BIGINT AS k3, 0::BIGINT AS k4",
+	"host-protocol": "coalesce(src, '') AS k0, coalesce(dst, '') AS k1, coalesce(proto, '') AS k2, 0::BIGINT AS k3, 0::BIGINT AS k4",
 }
 
 // port reads a column whose type an agent can have widened.

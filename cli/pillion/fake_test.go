@@ -385,6 +385,22 @@ func (f *fake) ListFlows(_ context.Context, r *pillionv1.ListFlowsRequest) (*pil
 	}}, nil
 }
 
+func (f *fake) TrafficMatrix(_ context.Context, r *pillionv1.TrafficMatrixRequest) (*pillionv1.TrafficMatrixResponse, error) {
+	volumes := []*pillionv1.TrafficVolume{
+		{Src: "north1", Dst: "south1", Packets: 200, Bytes: 20_000, Scaling: "scaled", EstimatedPackets: 2000, PacketsError: 263, EstimatedBytes: 200_000, BytesError: 101_845},
+		{Src: "south1", Dst: "north1", Packets: 70, Bytes: 9000, Scaling: "measured", EstimatedPackets: 70, EstimatedBytes: 9000},
+	}
+	total := &pillionv1.TrafficVolume{Packets: 270, Bytes: 29_000, Scaling: "scaled", EstimatedPackets: 2070, PacketsError: 263, EstimatedBytes: 209_000, BytesError: 101_845}
+	switch r.Granularity {
+	case "label":
+		volumes[0].Src, volumes[0].Dst, volumes[1].Src, volumes[1].Dst = "north", "", "", "north"
+	case "host-port":
+		volumes = []*pillionv1.TrafficVolume{{Src: "2001:db8::1", Dst: "2001:db8::2", Proto: "tcp", Dport: 443, Packets: 9, Bytes: 900, Scaling: "lower_bound", EstimatedPackets: 9, EstimatedBytes: 900}}
+		return &pillionv1.TrafficMatrixResponse{Volumes: volumes, Total: volumes[0], Found: 7, UnreadPackets: 3}, nil
+	}
+	return &pillionv1.TrafficMatrixResponse{Volumes: volumes, Total: total, Found: 2, Label: r.Label}, nil
+}
+
 func (f *fake) SiteMatrix(_ context.Context, r *pillionv1.SiteMatrixRequest) (*pillionv1.SiteMatrixResponse, error) {
 	nan := math.NaN()
 	worst := &pillionv1.HostFigures{Source: "north1", Destination: "south1", Packets: 180, Expected: 200, Lost: 20, P50Ns: 507_852, P99Ns: 798_720, WorstP99Ns: 1_798_720}

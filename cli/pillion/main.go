@@ -31,6 +31,7 @@ type cli struct {
 	Top        topCmd        `cmd:"" help:"Watch delay, loss and rate of all pairs or flows live, full screen."`
 	Topology   topologyCmd   `cmd:"" help:"Show traced paths between hosts."`
 	Flows      flowsCmd      `cmd:"" help:"List flows with their loss and delay."`
+	Matrix     matrixCmd     `cmd:"" help:"Show the traffic matrix: packets and bytes between agents, labels, prefixes or hosts."`
 	Streams    streamsCmd    `cmd:"" help:"List the streams in the archive and their columns."`
 	Retention  retentionCmd  `cmd:"" help:"Show or set how long the archive keeps a stream."`
 	Query      queryCmd      `cmd:"" help:"Query the archive in SQL."`

@@ -60,7 +60,9 @@ func columnsOf(graph *topology.Graph, siteOf func(agent string) string, now time
 	for _, protocol := range c.protocols.list {
 		c.Protocols = append(c.Protocols, validText(protocol))
 	}
-	c.Time = api.TimeMessage(now)
+	if len(c.Sources) > 0 {
+		c.Time = api.TimeMessage(now)
+	}
 	return c.TopologyColumns
 }
 

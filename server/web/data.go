@@ -43,6 +43,7 @@ type Archive interface {
 	Series(ctx context.Context, question archive.Series) ([]archive.Line, error)
 	Windows(ctx context.Context, question archive.Windows) (archive.WindowsAnswer, error)
 	Flows(ctx context.Context, question archive.Flows) (archive.FlowsAnswer, error)
+	Volumes(ctx context.Context, question archive.Volumes) (archive.VolumesAnswer, error)
 	Traces(ctx context.Context, question archive.Traces, rows func(arrow.RecordBatch) error) error
 	RouterDelays(ctx context.Context, question archive.RouterDelays) (archive.RouterDelaysAnswer, error)
 	Export(ctx context.Context, question archive.Export, rows func(arrow.RecordBatch) error) error

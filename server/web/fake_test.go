@@ -299,6 +299,12 @@ func (a *fakeArchive) Flows(_ context.Context, question archive.Flows) (archive.
 	return archive.FlowsAnswer{Flows: []archive.Flow{flow}, Found: 1 << 40, Sampled: 1}, a.fault
 }
 
+func (a *fakeArchive) Volumes(_ context.Context, question archive.Volumes) (archive.VolumesAnswer, error) {
+	a.note(question)
+	volume := archive.Volume{Flow: rows.Flow{Src: "192.0.2.1", Dst: "192.0.2.2", Proto: "udp\xff"}, Source: "a", Destination: "b", Packets: 7, Bytes: 700, Sessions: []string{"gone"}}
+	return archive.VolumesAnswer{Volumes: []archive.Volume{volume}, Found: 2, Packets: 9, Bytes: 900}, a.fault
+}
+
 func (a *fakeArchive) Traces(ctx context.Context, question archive.Traces, rows func(arrow.RecordBatch) error) error {
 	a.note(question)
 	return a.Export(ctx, archive.Export{Stream: measure.Hops.Name}, rows)

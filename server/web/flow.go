@@ -40,6 +40,7 @@ type flows struct {
 	// siteLabel names the site of an agent.
 	siteLabel string
 	clocks    Clocks
+	control   Control
 }
 
 // Windows returns the sums of a time range in windows.

@@ -74,6 +74,30 @@ func TestListFlows(t *testing.T) {
 	}
 }
 
+func TestTrafficMatrix(t *testing.T) {
+	s := newSite(t, func(o *Options) { o.Now = func() time.Time { return epoch } })
+	c := s.flows(t, "viewer")
+	response, err := c.TrafficMatrix(t.Context(), &pillionv1.TrafficMatrixRequest{Granularity: "prefix", ByProtocol: true})
+	if err != nil || len(response.Volumes) != 1 || response.Found != 1 || response.UnreadPackets != 2 || response.Total.Packets != 9 {
+		t.Fatalf("got %v, %v", response, err)
+	}
+	if v := response.Volumes[0]; v.Src != "192.0.2.0/24" || v.Proto != "udp\uFFFD" || v.Packets != 7 || v.EstimatedBytes != 700 || v.Scaling != "lower_bound" {
+		t.Errorf("got %v", v)
+	}
+	got := s.archive.asked[0].(archive.Volumes)
+	if want := (archive.Volumes{From: epoch.Add(-time.Hour), To: epoch, Granularity: "host-protocol", Limit: volumesRead}); got != want {
+		t.Errorf("asked %+v, want %+v", got, want)
+	}
+	for name, request := range map[string]*pillionv1.TrafficMatrixRequest{
+		"granularity": {Granularity: "x"}, "order": {Order: "p50"}, "limit": {Limit: 50_001}, "prefix": {PrefixIpv4: 33}, "prefix of IPv6": {PrefixIpv6: 129},
+		"label": {Label: strings.Repeat("x", 300)}, "selection": {Selection: &pillionv1.Selection{Sport: 1 << 17}}, "range": {From: timestamppb.New(epoch), To: timestamppb.New(epoch)},
+	} {
+		if _, err := c.TrafficMatrix(t.Context(), request); connect.CodeOf(err) != connect.CodeInvalidArgument {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestFlowsRefuse(t *testing.T) {
 	s := newSite(t)
 	c := s.flows(t, "viewer")

@@ -48,6 +48,12 @@ func (r reads) Flows(ctx context.Context, question archive.Flows) (archive.Flows
 	return r.Archive.Flows(ctx, question)
 }
 
+// Volumes implements Archive.
+func (r reads) Volumes(ctx context.Context, question archive.Volumes) (archive.VolumesAnswer, error) {
+	question.Scope = scopeOf(ctx)
+	return r.Archive.Volumes(ctx, question)
+}
+
 // Traces implements Archive. Of pairs beyond the scope there are none.
 func (r reads) Traces(ctx context.Context, question archive.Traces, rows func(arrow.RecordBatch) error) error {
 	if !scopeOf(ctx).HasPair(question.Source, question.Destination) {

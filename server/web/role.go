@@ -105,6 +105,8 @@ var roles = map[string]rule{
 	pillionv1connect.FlowServiceSiteMatrixProcedure:   {viewer, here, within},
 	pillionv1connect.FlowServiceListFlowsProcedure:    {viewer, here, within},
 	pillionv1connect.FlowServicePairClocksProcedure:   {viewer, here, within},
+	// Sampling is known where sessions are controlled.
+	pillionv1connect.FlowServiceTrafficMatrixProcedure: {viewer, leading, within},
 
 	pillionv1connect.TopologyServiceGetTopologyProcedure:     {viewer, here, within},
 	pillionv1connect.TopologyServiceGetPathChangeProcedure:   {viewer, here, within},

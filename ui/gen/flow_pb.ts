@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file flow.proto.
  */
 export const file_flow: GenFile = /*@__PURE__*/
-  fileDesc("CgpmbG93LnByb3RvEgpwaWxsaW9uLnYxIogBCglTZWxlY3Rpb24SDgoGc291cmNlGAEgASgJEhMKC2Rlc3RpbmF0aW9uGAIgASgJEg8KB3Nlc3Npb24YAyABKAkSCwoDc3JjGAQgASgJEgsKA2RzdBgFIAEoCRINCgVwcm90bxgGIAEoCRINCgVzcG9ydBgHIAEoDRINCgVkcG9ydBgIIAEoDSLGAgoGV2luZG93EhAKCHN0YXJ0X21zGAEgASgDEg8KB3BhY2tldHMYAiABKAQSDQoFYnl0ZXMYAyABKAQSEAoIZXhwZWN0ZWQYBCABKAQSDAoEbG9zdBgFIAEoBBISCgpkdXBsaWNhdGVkGAYgASgEEhEKCXJlb3JkZXJlZBgHIAEoBBIMCgRsYXRlGAggASgEEicKBWRlbGF5GAkgASgLMhgucGlsbGlvbi52MS5EaXN0cmlidXRpb24SJgoEaXBkdhgKIAEoCzIYLnBpbGxpb24udjEuRGlzdHJpYnV0aW9uEhYKDmNsb2NrX2Vycm9yX25zGAsgASgBEhEKCXVuY2hlY2tlZBgOIAEoBBItCgljb3JyZWN0ZWQYDyABKAsyGi5waWxsaW9uLnYxLkNvcnJlY3RlZERlbGF5SgQIDBANSgQIDRAOIsUBCg5Db3JyZWN0ZWREZWxheRInCgVkZWxheRgBIAEoCzIYLnBpbGxpb24udjEuRGlzdHJpYnV0aW9uEhEKCW9mZnNldF9ucxgCIAEoARIQCghib3VuZF9ucxgDIAEoARIQCghza2V3X3BwYhgEIAEoARIWCg5za2V3X2JvdW5kX3BwYhgFIAEoARIQCghkcmlmdF9ucxgGIAEoARIVCg1yZXNvbHV0aW9uX25zGAcgASgBEhIKCnNlZ21lbnRfbXMYCCABKAMiqAEKDERpc3RyaWJ1dGlvbhINCgVjb3VudBgBIAEoBBIOCgZtaW5fbnMYAiABKAESDwoHbWVhbl9ucxgDIAEoARIOCgZwNTBfbnMYBCABKAESDgoGcDkwX25zGAUgASgBEg4KBnA5OV9ucxgGIAEoARIOCgZtYXhfbnMYByABKAESKAoJaGlzdG9ncmFtGAggASgLMhUucGlsbGlvbi52MS5IaXN0b2dyYW0iQgoJSGlzdG9ncmFtEhEKCWJvdW5kc19ucxgBIAMoARIOCgZjb3VudHMYAiADKAESEgoKb2Zmc2V0c19ucxgDIAMoASLDAQoOV2luZG93c1JlcXVlc3QSKAoJc2VsZWN0aW9uGAEgASgLMhUucGlsbGlvbi52MS5TZWxlY3Rpb24SKAoEZnJvbRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASJgoCdG8YAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBnBvaW50cxgEIAEoDRISCgpoaXN0b2dyYW1zGAUgASgIEhEKCWNvcnJlY3RlZBgGIAEoCCJqCg9XaW5kb3dzUmVzcG9uc2USIwoHd2luZG93cxgBIAMoCzISLnBpbGxpb24udjEuV2luZG93Eg8KB3N0ZXBfbXMYAiABKAMSDwoHc2FtcGxlZBgDIAEoDRIQCghzZXNzaW9ucxgEIAMoCSJ3ChNXYXRjaFdpbmRvd3NSZXF1ZXN0EigKCXNlbGVjdGlvbhgBIAEoCzIVLnBpbGxpb24udjEuU2VsZWN0aW9uEhIKCmhpc3RvZ3JhbXMYAiABKAgSDwoHc3RlcF9tcxgDIAEoAxIRCgljb3JyZWN0ZWQYBCABKAgiTAoUV2F0Y2hXaW5kb3dzUmVzcG9uc2USIwoHd2luZG93cxgBIAMoCzISLnBpbGxpb24udjEuV2luZG93Eg8KB3N0ZXBfbXMYAiABKAMiOAoRUGFpckNsb2Nrc1JlcXVlc3QSDgoGc291cmNlGAEgASgJEhMKC2Rlc3RpbmF0aW9uGAIgASgJIjsKElBhaXJDbG9ja3NSZXNwb25zZRIlCgZjbG9ja3MYASADKAsyFS5waWxsaW9uLnYxLlBhaXJDbG9jayKrAgoJUGFpckNsb2NrEg4KBnNvdXJjZRgBIAEoCRITCgtkZXN0aW5hdGlvbhgCIAEoCRIrCgdzZWdtZW50GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIpCgVzaW5jZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKQoFdW50aWwYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhEKCW9mZnNldF9ucxgGIAEoARIXCg9vZmZzZXRfYm91bmRfbnMYByABKAESEAoIc2tld19wcGIYCCABKAESFgoOc2tld19ib3VuZF9wcGIYCSABKAESEAoIZHJpZnRfbnMYCiABKAESDgoGcG9pbnRzGAsgASgNIloKEVdhdGNoUGFpcnNSZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkSDwoHaGlzdG9yeRgCIAEoDRIjCgVzaXRlcxgDIAEoCzIULnBpbGxpb24udjEuU2l0ZVBhaXIiLwoIU2l0ZVBhaXISDgoGc291cmNlGAEgASgJEhMKC2Rlc3RpbmF0aW9uGAIgASgJIkkKEVNpdGVNYXRyaXhSZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkSIwoFaG9zdHMYAiABKAsyFC5waWxsaW9uLnYxLlNpdGVQYWlyIqUBChJTaXRlTWF0cml4UmVzcG9uc2USDQoFbGFiZWwYASABKAkSHwoFc2l0ZXMYAiADKAsyEC5waWxsaW9uLnYxLlNpdGUSJgoFcGFpcnMYAyADKAsyFy5waWxsaW9uLnYxLlNpdGVGaWd1cmVzEiYKBWhvc3RzGAQgAygLMhcucGlsbGlvbi52MS5Ib3N0RmlndXJlcxIPCgdmcm9tX21zGAUgASgDIiQKBFNpdGUSDAoEbmFtZRgBIAEoCRIOCgZhZ2VudHMYAiABKA0ijAEKC1NpdGVGaWd1cmVzEg4KBnNvdXJjZRgBIAEoCRITCgtkZXN0aW5hdGlvbhgCIAEoCRINCgVwYWlycxgDIAEoDRIhCgV0b3RhbBgEIAEoCzISLnBpbGxpb24udjEuV2luZG93EiYKBXdvcnN0GAUgASgLMhcucGlsbGlvbi52MS5Ib3N0RmlndXJlcyKZAQoLSG9zdEZpZ3VyZXMSDgoGc291cmNlGAEgASgJEhMKC2Rlc3RpbmF0aW9uGAIgASgJEg8KB3BhY2tldHMYAyABKAQSEAoIZXhwZWN0ZWQYBCABKAQSDAoEbG9zdBgFIAEoBBIOCgZwNTBfbnMYBiABKAESDgoGcDk5X25zGAcgASgBEhQKDHdvcnN0X3A5OV9ucxgIIAEoASL7AQoSV2F0Y2hQYWlyc1Jlc3BvbnNlEhAKCHN0YXJ0X21zGAEgASgDEg4KBmFnZW50cxgCIAMoCRIPCgdzb3VyY2VzGAMgAygNEhQKDGRlc3RpbmF0aW9ucxgEIAMoDRIPCgdwYWNrZXRzGAUgAygNEhAKCGV4cGVjdGVkGAYgAygNEgwKBGxvc3QYByADKA0SDgoGcDUwX25zGAggAygCEg4KBnA5OV9ucxgJIAMoAhIMCgRyYXRlGAogAygCEhYKDmNsb2NrX2Vycm9yX25zGAsgAygCEhEKCXJlb3JkZXJlZBgMIAMoDRISCgpkdXBsaWNhdGVkGA0gAygNIpoBCgRGbG93EgsKA3NyYxgBIAEoCRILCgNkc3QYAiABKAkSDQoFcHJvdG8YAyABKAkSDQoFc3BvcnQYBCABKA0SDQoFZHBvcnQYBSABKA0SIQoFdG90YWwYBiABKAsyEi5waWxsaW9uLnYxLldpbmRvdxIoCgRsYXN0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCLkAQoQTGlzdEZsb3dzUmVxdWVzdBIoCglzZWxlY3Rpb24YASABKAsyFS5waWxsaW9uLnYxLlNlbGVjdGlvbhIoCgRmcm9tGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBImCgJ0bxgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEwoLZ3JhbnVsYXJpdHkYBCABKAkSDQoFb3JkZXIYBSABKAkSEQoJYXNjZW5kaW5nGAYgASgIEg4KBnNlYXJjaBgHIAEoCRINCgVsaW1pdBgIIAEoDSJUChFMaXN0Rmxvd3NSZXNwb25zZRIfCgVmbG93cxgBIAMoCzIQLnBpbGxpb24udjEuRmxvdxINCgVmb3VuZBgCIAEoDRIPCgdzYW1wbGVkGAMgASgNMu0DCgtGbG93U2VydmljZRJHCgdXaW5kb3dzEhoucGlsbGlvbi52MS5XaW5kb3dzUmVxdWVzdBobLnBpbGxpb24udjEuV2luZG93c1Jlc3BvbnNlIgOQAgESUwoMV2F0Y2hXaW5kb3dzEh8ucGlsbGlvbi52MS5XYXRjaFdpbmRvd3NSZXF1ZXN0GiAucGlsbGlvbi52MS5XYXRjaFdpbmRvd3NSZXNwb25zZTABEk0KCldhdGNoUGFpcnMSHS5waWxsaW9uLnYxLldhdGNoUGFpcnNSZXF1ZXN0Gh4ucGlsbGlvbi52MS5XYXRjaFBhaXJzUmVzcG9uc2UwARJQCgpTaXRlTWF0cml4Eh0ucGlsbGlvbi52MS5TaXRlTWF0cml4UmVxdWVzdBoeLnBpbGxpb24udjEuU2l0ZU1hdHJpeFJlc3BvbnNlIgOQAgESUAoKUGFpckNsb2NrcxIdLnBpbGxpb24udjEuUGFpckNsb2Nrc1JlcXVlc3QaHi5waWxsaW9uLnYxLlBhaXJDbG9ja3NSZXNwb25zZSIDkAIBEk0KCUxpc3RGbG93cxIcLnBpbGxpb24udjEuTGlzdEZsb3dzUmVxdWVzdBodLnBpbGxpb24udjEuTGlzdEZsb3dzUmVzcG9uc2UiA5ACAUIlWiNwaWxsaW9uLmRldi9hcGkvcGlsbGlvbnYxO3BpbGxpb252MWIGcHJvdG8z", [file_google_protobuf_timestamp]);
+  fileDesc("CgpmbG93LnByb3RvEgpwaWxsaW9uLnYxIogBCglTZWxlY3Rpb24SDgoGc291cmNlGAEgASgJEhMKC2Rlc3RpbmF0aW9uGAIgASgJEg8KB3Nlc3Npb24YAyABKAkSCwoDc3JjGAQgASgJEgsKA2RzdBgFIAEoCRINCgVwcm90bxgGIAEoCRINCgVzcG9ydBgHIAEoDRINCgVkcG9ydBgIIAEoDSLGAgoGV2luZG93EhAKCHN0YXJ0X21zGAEgASgDEg8KB3BhY2tldHMYAiABKAQSDQoFYnl0ZXMYAyABKAQSEAoIZXhwZWN0ZWQYBCABKAQSDAoEbG9zdBgFIAEoBBISCgpkdXBsaWNhdGVkGAYgASgEEhEKCXJlb3JkZXJlZBgHIAEoBBIMCgRsYXRlGAggASgEEicKBWRlbGF5GAkgASgLMhgucGlsbGlvbi52MS5EaXN0cmlidXRpb24SJgoEaXBkdhgKIAEoCzIYLnBpbGxpb24udjEuRGlzdHJpYnV0aW9uEhYKDmNsb2NrX2Vycm9yX25zGAsgASgBEhEKCXVuY2hlY2tlZBgOIAEoBBItCgljb3JyZWN0ZWQYDyABKAsyGi5waWxsaW9uLnYxLkNvcnJlY3RlZERlbGF5SgQIDBANSgQIDRAOIsUBCg5Db3JyZWN0ZWREZWxheRInCgVkZWxheRgBIAEoCzIYLnBpbGxpb24udjEuRGlzdHJpYnV0aW9uEhEKCW9mZnNldF9ucxgCIAEoARIQCghib3VuZF9ucxgDIAEoARIQCghza2V3X3BwYhgEIAEoARIWCg5za2V3X2JvdW5kX3BwYhgFIAEoARIQCghkcmlmdF9ucxgGIAEoARIVCg1yZXNvbHV0aW9uX25zGAcgASgBEhIKCnNlZ21lbnRfbXMYCCABKAMiqAEKDERpc3RyaWJ1dGlvbhINCgVjb3VudBgBIAEoBBIOCgZtaW5fbnMYAiABKAESDwoHbWVhbl9ucxgDIAEoARIOCgZwNTBfbnMYBCABKAESDgoGcDkwX25zGAUgASgBEg4KBnA5OV9ucxgGIAEoARIOCgZtYXhfbnMYByABKAESKAoJaGlzdG9ncmFtGAggASgLMhUucGlsbGlvbi52MS5IaXN0b2dyYW0iQgoJSGlzdG9ncmFtEhEKCWJvdW5kc19ucxgBIAMoARIOCgZjb3VudHMYAiADKAESEgoKb2Zmc2V0c19ucxgDIAMoASLDAQoOV2luZG93c1JlcXVlc3QSKAoJc2VsZWN0aW9uGAEgASgLMhUucGlsbGlvbi52MS5TZWxlY3Rpb24SKAoEZnJvbRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASJgoCdG8YAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBnBvaW50cxgEIAEoDRISCgpoaXN0b2dyYW1zGAUgASgIEhEKCWNvcnJlY3RlZBgGIAEoCCJqCg9XaW5kb3dzUmVzcG9uc2USIwoHd2luZG93cxgBIAMoCzISLnBpbGxpb24udjEuV2luZG93Eg8KB3N0ZXBfbXMYAiABKAMSDwoHc2FtcGxlZBgDIAEoDRIQCghzZXNzaW9ucxgEIAMoCSJ3ChNXYXRjaFdpbmRvd3NSZXF1ZXN0EigKCXNlbGVjdGlvbhgBIAEoCzIVLnBpbGxpb24udjEuU2VsZWN0aW9uEhIKCmhpc3RvZ3JhbXMYAiABKAgSDwoHc3RlcF9tcxgDIAEoAxIRCgljb3JyZWN0ZWQYBCABKAgiTAoUV2F0Y2hXaW5kb3dzUmVzcG9uc2USIwoHd2luZG93cxgBIAMoCzISLnBpbGxpb24udjEuV2luZG93Eg8KB3N0ZXBfbXMYAiABKAMiOAoRUGFpckNsb2Nrc1JlcXVlc3QSDgoGc291cmNlGAEgASgJEhMKC2Rlc3RpbmF0aW9uGAIgASgJIjsKElBhaXJDbG9ja3NSZXNwb25zZRIlCgZjbG9ja3MYASADKAsyFS5waWxsaW9uLnYxLlBhaXJDbG9jayKrAgoJUGFpckNsb2NrEg4KBnNvdXJjZRgBIAEoCRITCgtkZXN0aW5hdGlvbhgCIAEoCRIrCgdzZWdtZW50GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIpCgVzaW5jZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKQoFdW50aWwYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhEKCW9mZnNldF9ucxgGIAEoARIXCg9vZmZzZXRfYm91bmRfbnMYByABKAESEAoIc2tld19wcGIYCCABKAESFgoOc2tld19ib3VuZF9wcGIYCSABKAESEAoIZHJpZnRfbnMYCiABKAESDgoGcG9pbnRzGAsgASgNIloKEVdhdGNoUGFpcnNSZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkSDwoHaGlzdG9yeRgCIAEoDRIjCgVzaXRlcxgDIAEoCzIULnBpbGxpb24udjEuU2l0ZVBhaXIiLwoIU2l0ZVBhaXISDgoGc291cmNlGAEgASgJEhMKC2Rlc3RpbmF0aW9uGAIgASgJIkkKEVNpdGVNYXRyaXhSZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkSIwoFaG9zdHMYAiABKAsyFC5waWxsaW9uLnYxLlNpdGVQYWlyIqUBChJTaXRlTWF0cml4UmVzcG9uc2USDQoFbGFiZWwYASABKAkSHwoFc2l0ZXMYAiADKAsyEC5waWxsaW9uLnYxLlNpdGUSJgoFcGFpcnMYAyADKAsyFy5waWxsaW9uLnYxLlNpdGVGaWd1cmVzEiYKBWhvc3RzGAQgAygLMhcucGlsbGlvbi52MS5Ib3N0RmlndXJlcxIPCgdmcm9tX21zGAUgASgDIiQKBFNpdGUSDAoEbmFtZRgBIAEoCRIOCgZhZ2VudHMYAiABKA0ijAEKC1NpdGVGaWd1cmVzEg4KBnNvdXJjZRgBIAEoCRITCgtkZXN0aW5hdGlvbhgCIAEoCRINCgVwYWlycxgDIAEoDRIhCgV0b3RhbBgEIAEoCzISLnBpbGxpb24udjEuV2luZG93EiYKBXdvcnN0GAUgASgLMhcucGlsbGlvbi52MS5Ib3N0RmlndXJlcyKZAQoLSG9zdEZpZ3VyZXMSDgoGc291cmNlGAEgASgJEhMKC2Rlc3RpbmF0aW9uGAIgASgJEg8KB3BhY2tldHMYAyABKAQSEAoIZXhwZWN0ZWQYBCABKAQSDAoEbG9zdBgFIAEoBBIOCgZwNTBfbnMYBiABKAESDgoGcDk5X25zGAcgASgBEhQKDHdvcnN0X3A5OV9ucxgIIAEoASL7AQoSV2F0Y2hQYWlyc1Jlc3BvbnNlEhAKCHN0YXJ0X21zGAEgASgDEg4KBmFnZW50cxgCIAMoCRIPCgdzb3VyY2VzGAMgAygNEhQKDGRlc3RpbmF0aW9ucxgEIAMoDRIPCgdwYWNrZXRzGAUgAygNEhAKCGV4cGVjdGVkGAYgAygNEgwKBGxvc3QYByADKA0SDgoGcDUwX25zGAggAygCEg4KBnA5OV9ucxgJIAMoAhIMCgRyYXRlGAogAygCEhYKDmNsb2NrX2Vycm9yX25zGAsgAygCEhEKCXJlb3JkZXJlZBgMIAMoDRISCgpkdXBsaWNhdGVkGA0gAygNIpoBCgRGbG93EgsKA3NyYxgBIAEoCRILCgNkc3QYAiABKAkSDQoFcHJvdG8YAyABKAkSDQoFc3BvcnQYBCABKA0SDQoFZHBvcnQYBSABKA0SIQoFdG90YWwYBiABKAsyEi5waWxsaW9uLnYxLldpbmRvdxIoCgRsYXN0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCLkAQoQTGlzdEZsb3dzUmVxdWVzdBIoCglzZWxlY3Rpb24YASABKAsyFS5waWxsaW9uLnYxLlNlbGVjdGlvbhIoCgRmcm9tGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBImCgJ0bxgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEwoLZ3JhbnVsYXJpdHkYBCABKAkSDQoFb3JkZXIYBSABKAkSEQoJYXNjZW5kaW5nGAYgASgIEg4KBnNlYXJjaBgHIAEoCRINCgVsaW1pdBgIIAEoDSJUChFMaXN0Rmxvd3NSZXNwb25zZRIfCgVmbG93cxgBIAMoCzIQLnBpbGxpb24udjEuRmxvdxINCgVmb3VuZBgCIAEoDRIPCgdzYW1wbGVkGAMgASgNIpMCChRUcmFmZmljTWF0cml4UmVxdWVzdBIoCglzZWxlY3Rpb24YASABKAsyFS5waWxsaW9uLnYxLlNlbGVjdGlvbhIoCgRmcm9tGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBImCgJ0bxgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEwoLZ3JhbnVsYXJpdHkYBCABKAkSDQoFbGFiZWwYBSABKAkSEwoLcHJlZml4X2lwdjQYBiABKA0SEwoLcHJlZml4X2lwdjYYByABKA0SEwoLYnlfcHJvdG9jb2wYCCABKAgSDQoFb3JkZXIYCSABKAkSDQoFbGltaXQYCiABKA0iowEKFVRyYWZmaWNNYXRyaXhSZXNwb25zZRIqCgd2b2x1bWVzGAEgAygLMhkucGlsbGlvbi52MS5UcmFmZmljVm9sdW1lEigKBXRvdGFsGAIgASgLMhkucGlsbGlvbi52MS5UcmFmZmljVm9sdW1lEg0KBWZvdW5kGAMgASgNEg0KBWxhYmVsGAQgASgJEhYKDnVucmVhZF9wYWNrZXRzGAUgASgEIucBCg1UcmFmZmljVm9sdW1lEgsKA3NyYxgBIAEoCRILCgNkc3QYAiABKAkSDQoFcHJvdG8YAyABKAkSDQoFc3BvcnQYBCABKA0SDQoFZHBvcnQYBSABKA0SDwoHcGFja2V0cxgGIAEoBBINCgVieXRlcxgHIAEoBBIPCgdzY2FsaW5nGAggASgJEhkKEWVzdGltYXRlZF9wYWNrZXRzGAkgASgBEhUKDXBhY2tldHNfZXJyb3IYCiABKAESFwoPZXN0aW1hdGVkX2J5dGVzGAsgASgBEhMKC2J5dGVzX2Vycm9yGAwgASgBMsgECgtGbG93U2VydmljZRJHCgdXaW5kb3dzEhoucGlsbGlvbi52MS5XaW5kb3dzUmVxdWVzdBobLnBpbGxpb24udjEuV2luZG93c1Jlc3BvbnNlIgOQAgESUwoMV2F0Y2hXaW5kb3dzEh8ucGlsbGlvbi52MS5XYXRjaFdpbmRvd3NSZXF1ZXN0GiAucGlsbGlvbi52MS5XYXRjaFdpbmRvd3NSZXNwb25zZTABEk0KCldhdGNoUGFpcnMSHS5waWxsaW9uLnYxLldhdGNoUGFpcnNSZXF1ZXN0Gh4ucGlsbGlvbi52MS5XYXRjaFBhaXJzUmVzcG9uc2UwARJQCgpTaXRlTWF0cml4Eh0ucGlsbGlvbi52MS5TaXRlTWF0cml4UmVxdWVzdBoeLnBpbGxpb24udjEuU2l0ZU1hdHJpeFJlc3BvbnNlIgOQAgESUAoKUGFpckNsb2NrcxIdLnBpbGxpb24udjEuUGFpckNsb2Nrc1JlcXVlc3QaHi5waWxsaW9uLnYxLlBhaXJDbG9ja3NSZXNwb25zZSIDkAIBElkKDVRyYWZmaWNNYXRyaXgSIC5waWxsaW9uLnYxLlRyYWZmaWNNYXRyaXhSZXF1ZXN0GiEucGlsbGlvbi52MS5UcmFmZmljTWF0cml4UmVzcG9uc2UiA5ACARJNCglMaXN0Rmxvd3MSHC5waWxsaW9uLnYxLkxpc3RGbG93c1JlcXVlc3QaHS5waWxsaW9uLnYxLkxpc3RGbG93c1Jlc3BvbnNlIgOQAgFCJVojcGlsbGlvbi5kZXYvYXBpL3BpbGxpb252MTtwaWxsaW9udjFiBnByb3RvMw", [file_google_protobuf_timestamp]);
 
 /**
  * Selection selects rows of the stream flows; empty fields match everything.
@@ -1223,6 +1223,236 @@ export const ListFlowsResponseSchema: GenMessage<ListFlowsResponse> = /*@__PURE_
   messageDesc(file_flow, 22);
 
 /**
+ * @generated from message pillion.v1.TrafficMatrixRequest
+ */
+export type TrafficMatrixRequest = Message<"pillion.v1.TrafficMatrixRequest"> & {
+  /**
+   * Rows to aggregate.
+   *
+   * @generated from field: pillion.v1.Selection selection = 1;
+   */
+  selection?: Selection | undefined;
+
+  /**
+   * Default: one hour ago.
+   *
+   * @generated from field: google.protobuf.Timestamp from = 2;
+   */
+  from?: Timestamp | undefined;
+
+  /**
+   * Default: now.
+   *
+   * @generated from field: google.protobuf.Timestamp to = 3;
+   */
+  to?: Timestamp | undefined;
+
+  /**
+   * pair (default): agents; label: values of a label of agents; prefix: networks of addresses; host: addresses; host-port: addresses
+   * and the destination's port; flow.
+   *
+   * @generated from field: string granularity = 4;
+   */
+  granularity: string;
+
+  /**
+   * For label: its key; default: that of sites.
+   *
+   * @generated from field: string label = 5;
+   */
+  label: string;
+
+  /**
+   * For prefix: length of IPv4 prefixes, 1 to 32; default 24.
+   *
+   * @generated from field: uint32 prefix_ipv4 = 6;
+   */
+  prefixIpv4: number;
+
+  /**
+   * For prefix: length of IPv6 prefixes, 1 to 128; default 48.
+   *
+   * @generated from field: uint32 prefix_ipv6 = 7;
+   */
+  prefixIpv6: number;
+
+  /**
+   * A row for each IP protocol; those of host-port and flow always are.
+   *
+   * @generated from field: bool by_protocol = 8;
+   */
+  byProtocol: boolean;
+
+  /**
+   * bytes (default) or packets; the largest estimate first.
+   *
+   * @generated from field: string order = 9;
+   */
+  order: string;
+
+  /**
+   * Default 1,000, at most 50,000.
+   *
+   * @generated from field: uint32 limit = 10;
+   */
+  limit: number;
+};
+
+/**
+ * Describes the message pillion.v1.TrafficMatrixRequest.
+ * Use `create(TrafficMatrixRequestSchema)` to create a new message.
+ */
+export const TrafficMatrixRequestSchema: GenMessage<TrafficMatrixRequest> = /*@__PURE__*/
+  messageDesc(file_flow, 23);
+
+/**
+ * @generated from message pillion.v1.TrafficMatrixResponse
+ */
+export type TrafficMatrixResponse = Message<"pillion.v1.TrafficMatrixResponse"> & {
+  /**
+   * Rows, the largest first.
+   *
+   * @generated from field: repeated pillion.v1.TrafficVolume volumes = 1;
+   */
+  volumes: TrafficVolume[];
+
+  /**
+   * Sum of all rows, also of those beyond the limit.
+   *
+   * @generated from field: pillion.v1.TrafficVolume total = 2;
+   */
+  total?: TrafficVolume | undefined;
+
+  /**
+   * Number of rows without the limit.
+   *
+   * @generated from field: uint32 found = 3;
+   */
+  found: number;
+
+  /**
+   * Key of the label.
+   *
+   * @generated from field: string label = 4;
+   */
+  label: string;
+
+  /**
+   * Packets that are in the total, but in no row, because there are too many flows to read them at once; choose a coarser granularity.
+   *
+   * @generated from field: uint64 unread_packets = 5;
+   */
+  unreadPackets: bigint;
+};
+
+/**
+ * Describes the message pillion.v1.TrafficMatrixResponse.
+ * Use `create(TrafficMatrixResponseSchema)` to create a new message.
+ */
+export const TrafficMatrixResponseSchema: GenMessage<TrafficMatrixResponse> = /*@__PURE__*/
+  messageDesc(file_flow, 24);
+
+/**
+ * TrafficVolume is what was received of the measured packets from one host or group to another.
+ *
+ * @generated from message pillion.v1.TrafficVolume
+ */
+export type TrafficVolume = Message<"pillion.v1.TrafficVolume"> & {
+  /**
+   * Source: agent, value of the label (empty: none), prefix or address.
+   *
+   * @generated from field: string src = 1;
+   */
+  src: string;
+
+  /**
+   * Destination.
+   *
+   * @generated from field: string dst = 2;
+   */
+  dst: string;
+
+  /**
+   * IP protocol; empty if several are aggregated.
+   *
+   * @generated from field: string proto = 3;
+   */
+  proto: string;
+
+  /**
+   * Source port; 0 if several are aggregated.
+   *
+   * @generated from field: uint32 sport = 4;
+   */
+  sport: number;
+
+  /**
+   * Destination port; 0 if several are aggregated.
+   *
+   * @generated from field: uint32 dport = 5;
+   */
+  dport: number;
+
+  /**
+   * Packets that were counted.
+   *
+   * @generated from field: uint64 packets = 6;
+   */
+  packets: bigint;
+
+  /**
+   * IP bytes of these, without marks.
+   *
+   * @generated from field: uint64 bytes = 7;
+   */
+  bytes: bigint;
+
+  /**
+   * How the estimates relate to these. measured: all packets were counted; scaled: sessions sampled one packet in N, and estimates are N
+   * times the counts; lower_bound: of some packets it is not known how many were left out (sampling with a minimum gap, by sessions that overlap, or by a
+   * deleted session), and these are counted as measured.
+   *
+   * @generated from field: string scaling = 8;
+   */
+  scaling: string;
+
+  /**
+   * Packets, scaled by sampling.
+   *
+   * @generated from field: double estimated_packets = 9;
+   */
+  estimatedPackets: number;
+
+  /**
+   * Half of the 95 % interval of estimated_packets due to sampling; 0: nothing was sampled.
+   *
+   * @generated from field: double packets_error = 10;
+   */
+  packetsError: number;
+
+  /**
+   * Bytes, scaled by sampling.
+   *
+   * @generated from field: double estimated_bytes = 11;
+   */
+  estimatedBytes: number;
+
+  /**
+   * Upper bound of half of the 95 % interval of estimated_bytes due to sampling, as if all packets had the largest size.
+   *
+   * @generated from field: double bytes_error = 12;
+   */
+  bytesError: number;
+};
+
+/**
+ * Describes the message pillion.v1.TrafficVolume.
+ * Use `create(TrafficVolumeSchema)` to create a new message.
+ */
+export const TrafficVolumeSchema: GenMessage<TrafficVolume> = /*@__PURE__*/
+  messageDesc(file_flow, 25);
+
+/**
  * FlowService aggregates the measured traffic between hosts. Quantiles come from
  * merged histograms, never from quantiles.
  *
@@ -1278,6 +1508,16 @@ export const FlowService: GenService<{
     methodKind: "unary";
     input: typeof PairClocksRequestSchema;
     output: typeof PairClocksResponseSchema;
+  },
+  /**
+   * TrafficMatrix aggregates packets and bytes of a time range between hosts or groups of them, scaled by sampling. Role: viewer.
+   *
+   * @generated from rpc pillion.v1.FlowService.TrafficMatrix
+   */
+  trafficMatrix: {
+    methodKind: "unary";
+    input: typeof TrafficMatrixRequestSchema;
+    output: typeof TrafficMatrixResponseSchema;
   },
   /**
    * ListFlows aggregates a time range by flow. Role: viewer.

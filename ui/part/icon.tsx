@@ -2,6 +2,7 @@
 const paths = {
   overview: "M4 4h7v7H4zM13 4h7v7h-7zM4 13h7v7H4zM13 13h7v7h-7z",
   topology: "M12 5.5a2 2 0 1 0 0-.01M5 19.5a2 2 0 1 0 0-.01M19 19.5a2 2 0 1 0 0-.01M11 7.5 6 17M13 7.5l5 9.5M7.2 19h9.6",
+  traffic: "M4 4h16v16H4zM4 9.3h16M4 14.7h16M9.3 4v16M14.7 4v16",
   sessions: "M4 6h16v14H4zM4 10h16M8 3.5V7M16 3.5V7M8 14h3M8 17h6",
   experiment: "M10 4v6L4.5 18.5A1.5 1.5 0 0 0 6 21h12a1.5 1.5 0 0 0 1.5-2.5L14 10V4M8.5 4h7M7.5 15.5h9",
   events: "M12 4a5 5 0 0 1 5 5c0 5 2 6 2 7H5c0-1 2-2 2-7a5 5 0 0 1 5-5M10 19.5a2 2 0 0 0 4 0",

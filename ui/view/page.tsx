@@ -23,6 +23,7 @@ import { SessionsView } from "./sessions.tsx";
 import { SignInView } from "./sign-in.tsx";
 import { TokensView } from "./tokens.tsx";
 import { TopologyView } from "./topology.tsx";
+import { TrafficView } from "./traffic.tsx";
 
 const retryMs = 2000;
 
@@ -31,6 +32,7 @@ const views: Record<string, ComponentType> = {
   pair: PairView,
   agent: AgentView,
   topology: TopologyView,
+  traffic: TrafficView,
   sessions: SessionsView,
   experiments: ExperimentsView,
   alarms: AlarmsView,
@@ -46,6 +48,7 @@ const open = new Set(["about", "licences"]);
 const doors: { to: string; place: string; also?: string[]; label: string; icon: IconName }[] = [
   { to: "#/", place: "", also: ["pair", "agent"], label: "Overview", icon: "overview" },
   { to: "#/topology", place: "topology", label: "Topology", icon: "topology" },
+  { to: "#/traffic", place: "traffic", label: "Traffic", icon: "traffic" },
   { to: "#/sessions", place: "sessions", label: "Sessions", icon: "sessions" },
   { to: "#/experiments", place: "experiments", label: "Experiments", icon: "experiment" },
   { to: "#/alarms", place: "alarms", label: "Alarms", icon: "warning" },

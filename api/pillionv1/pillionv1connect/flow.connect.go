@@ -44,6 +44,9 @@ const (
 	FlowServiceSiteMatrixProcedure = "/pillion.v1.FlowService/SiteMatrix"
 	// FlowServicePairClocksProcedure is the fully-qualified name of the FlowService's PairClocks RPC.
 	FlowServicePairClocksProcedure = "/pillion.v1.FlowService/PairClocks"
+	// FlowServiceTrafficMatrixProcedure is the fully-qualified name of the FlowService's TrafficMatrix
+	// RPC.
+	FlowServiceTrafficMatrixProcedure = "/pillion.v1.FlowService/TrafficMatrix"
 	// FlowServiceListFlowsProcedure is the fully-qualified name of the FlowService's ListFlows RPC.
 	FlowServiceListFlowsProcedure = "/pillion.v1.FlowService/ListFlows"
 )
@@ -60,6 +63,8 @@ type FlowServiceClient interface {
 	SiteMatrix(context.Context, *pillionv1.SiteMatrixRequest) (*pillionv1.SiteMatrixResponse, error)
 	// PairClocks returns the latest estimates of the clock offset between hosts. Role: viewer.
 	PairClocks(context.Context, *pillionv1.PairClocksRequest) (*pillionv1.PairClocksResponse, error)
+	// TrafficMatrix aggregates packets and bytes of a time range between hosts or groups of them, scaled by sampling. Role: viewer.
+	TrafficMatrix(context.Context, *pillionv1.TrafficMatrixRequest) (*pillionv1.TrafficMatrixResponse, error)
 	// ListFlows aggregates a time range by flow. Role: viewer.
 	ListFlows(context.Context, *pillionv1.ListFlowsRequest) (*pillionv1.ListFlowsResponse, error)
 }
@@ -108,6 +113,13 @@ func NewFlowServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		trafficMatrix: connect.NewClient[pillionv1.TrafficMatrixRequest, pillionv1.TrafficMatrixResponse](
+			httpClient,
+			baseURL+FlowServiceTrafficMatrixProcedure,
+			connect.WithSchema(flowServiceMethods.ByName("TrafficMatrix")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 		listFlows: connect.NewClient[pillionv1.ListFlowsRequest, pillionv1.ListFlowsResponse](
 			httpClient,
 			baseURL+FlowServiceListFlowsProcedure,
@@ -120,12 +132,13 @@ func NewFlowServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 
 // flowServiceClient implements FlowServiceClient.
 type flowServiceClient struct {
-	windows      *connect.Client[pillionv1.WindowsRequest, pillionv1.WindowsResponse]
-	watchWindows *connect.Client[pillionv1.WatchWindowsRequest, pillionv1.WatchWindowsResponse]
-	watchPairs   *connect.Client[pillionv1.WatchPairsRequest, pillionv1.WatchPairsResponse]
-	siteMatrix   *connect.Client[pillionv1.SiteMatrixRequest, pillionv1.SiteMatrixResponse]
-	pairClocks   *connect.Client[pillionv1.PairClocksRequest, pillionv1.PairClocksResponse]
-	listFlows    *connect.Client[pillionv1.ListFlowsRequest, pillionv1.ListFlowsResponse]
+	windows       *connect.Client[pillionv1.WindowsRequest, pillionv1.WindowsResponse]
+	watchWindows  *connect.Client[pillionv1.WatchWindowsRequest, pillionv1.WatchWindowsResponse]
+	watchPairs    *connect.Client[pillionv1.WatchPairsRequest, pillionv1.WatchPairsResponse]
+	siteMatrix    *connect.Client[pillionv1.SiteMatrixRequest, pillionv1.SiteMatrixResponse]
+	pairClocks    *connect.Client[pillionv1.PairClocksRequest, pillionv1.PairClocksResponse]
+	trafficMatrix *connect.Client[pillionv1.TrafficMatrixRequest, pillionv1.TrafficMatrixResponse]
+	listFlows     *connect.Client[pillionv1.ListFlowsRequest, pillionv1.ListFlowsResponse]
 }
 
 // Windows calls pillion.v1.FlowService.Windows.
@@ -165,6 +178,15 @@ func (c *flowServiceClient) PairClocks(ctx context.Context, req *pillionv1.PairC
 	return nil, err
 }
 
+// TrafficMatrix calls pillion.v1.FlowService.TrafficMatrix.
+func (c *flowServiceClient) TrafficMatrix(ctx context.Context, req *pillionv1.TrafficMatrixRequest) (*pillionv1.TrafficMatrixResponse, error) {
+	response, err := c.trafficMatrix.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // ListFlows calls pillion.v1.FlowService.ListFlows.
 func (c *flowServiceClient) ListFlows(ctx context.Context, req *pillionv1.ListFlowsRequest) (*pillionv1.ListFlowsResponse, error) {
 	response, err := c.listFlows.CallUnary(ctx, connect.NewRequest(req))
@@ -186,6 +208,8 @@ type FlowServiceHandler interface {
 	SiteMatrix(context.Context, *pillionv1.SiteMatrixRequest) (*pillionv1.SiteMatrixResponse, error)
 	// PairClocks returns the latest estimates of the clock offset between hosts. Role: viewer.
 	PairClocks(context.Context, *pillionv1.PairClocksRequest) (*pillionv1.PairClocksResponse, error)
+	// TrafficMatrix aggregates packets and bytes of a time range between hosts or groups of them, scaled by sampling. Role: viewer.
+	TrafficMatrix(context.Context, *pillionv1.TrafficMatrixRequest) (*pillionv1.TrafficMatrixResponse, error)
 	// ListFlows aggregates a time range by flow. Role: viewer.
 	ListFlows(context.Context, *pillionv1.ListFlowsRequest) (*pillionv1.ListFlowsResponse, error)
 }
@@ -230,6 +254,13 @@ func NewFlowServiceHandler(svc FlowServiceHandler, opts ...connect.HandlerOption
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
+	flowServiceTrafficMatrixHandler := connect.NewUnaryHandlerSimple(
+		FlowServiceTrafficMatrixProcedure,
+		svc.TrafficMatrix,
+		connect.WithSchema(flowServiceMethods.ByName("TrafficMatrix")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	flowServiceListFlowsHandler := connect.NewUnaryHandlerSimple(
 		FlowServiceListFlowsProcedure,
 		svc.ListFlows,
@@ -249,6 +280,8 @@ func NewFlowServiceHandler(svc FlowServiceHandler, opts ...connect.HandlerOption
 			flowServiceSiteMatrixHandler.ServeHTTP(w, r)
 		case FlowServicePairClocksProcedure:
 			flowServicePairClocksHandler.ServeHTTP(w, r)
+		case FlowServiceTrafficMatrixProcedure:
+			flowServiceTrafficMatrixHandler.ServeHTTP(w, r)
 		case FlowServiceListFlowsProcedure:
 			flowServiceListFlowsHandler.ServeHTTP(w, r)
 		default:
@@ -278,6 +311,10 @@ func (UnimplementedFlowServiceHandler) SiteMatrix(context.Context, *pillionv1.Si
 
 func (UnimplementedFlowServiceHandler) PairClocks(context.Context, *pillionv1.PairClocksRequest) (*pillionv1.PairClocksResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("pillion.v1.FlowService.PairClocks is not implemented"))
+}
+
+func (UnimplementedFlowServiceHandler) TrafficMatrix(context.Context, *pillionv1.TrafficMatrixRequest) (*pillionv1.TrafficMatrixResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("pillion.v1.FlowService.TrafficMatrix is not implemented"))
 }
 
 func (UnimplementedFlowServiceHandler) ListFlows(context.Context, *pillionv1.ListFlowsRequest) (*pillionv1.ListFlowsResponse, error) {
