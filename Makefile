@@ -262,7 +262,7 @@ bench-service: install build ## measure ingest, 500 agents, queries over 100 mil
 	.ci/experiment $(RESULTS) bench/ingest.yaml bench/steady.yaml bench/query.yaml bench/fill.yaml
 
 .PHONY: bench-clickhouse
-bench-clickhouse: install install-fleet build ## measure questions to 100 million rows in ClickHouse, and inserts against the driver's plain blocks (an hour at most; QUICK=1: 2 minutes)
+bench-clickhouse: install install-fleet build ## measure questions to 100 million rows in ClickHouse, and inserts against the driver's plain blocks (45 minutes at most; QUICK=1: 2 minutes)
 	go build -o bin/bench/ ./bench/clickhouse
 	.ci/experiment $(RESULTS) bench/clickhouse-query.yaml bench/clickhouse-insert.yaml
 

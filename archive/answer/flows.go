@@ -98,6 +98,12 @@ func (f *Flows) Places() map[flows.Flow]int64 {
 	return places
 }
 
+// All reports whether the survey has found no more pairs than are read, nor more rows than
+// histograms are read of: both can be read at once.
+func (f *Flows) All() bool {
+	return f.Question.Granularity == "pair" && f.Question.Search == "" && len(f.Elected) < f.Limit && every(f.Parts, f.Question.Sample) == 1
+}
+
 // Every is n if histograms are read of one row in n. It needs the sums.
 func (f *Flows) Every() int64 {
 	f.every = every(f.parts, f.Question.Sample)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
+
 	"pillion.dev/archive"
 	"pillion.dev/archive/answer"
 	"pillion.dev/measure"
@@ -80,58 +82,123 @@ func (a *Archive) Flows(ctx context.Context, question archive.Flows) (archive.Fl
 	return f.Answer(), nil
 }
 
+// flowsReader asks the questions of one answer.
+type flowsReader struct {
+	a      *Archive
+	of     *answer.Flows
+	source source
+	keys   []expression
+	// sql is that of the sums, whose groups group is without the limit, and order chooses.
+	sql, named, group, ranking, order string
+	// hashes are those of the flows that were found.
+	hashes []int64
+}
+
 func (a *Archive) readFlows(ctx context.Context, f *answer.Flows, source source) error {
-	keys := flowKeys[f.Question.Granularity]
-	from, r, of := source.grouped(keys, append([]string{"begun", "ended"}, sumNames...)...)
-	named := make([]string, len(keys))
-	for i := range keys {
+	r := a.newFlowsReader(f, source)
+	if f.All() {
+		return r.readAll(ctx)
+	}
+	if err := r.readSums(ctx); err != nil {
+		return err
+	}
+	if f.Read() == f.Limit {
+		sql := fmt.Sprintf("SELECT toInt64(count()) FROM (SELECT %s %s)", r.named, r.group)
+		if err := a.read(ctx, sql, nil, answer.Each(func(r answer.Row) { f.Found = r.Int(0) })); err != nil {
+			return err
+		}
+	}
+	return r.readHistograms(ctx)
+}
+
+func (a *Archive) newFlowsReader(f *answer.Flows, source source) *flowsReader {
+	q := &flowsReader{a: a, of: f, source: source, keys: flowKeys[f.Question.Granularity]}
+	from, r, of := source.grouped(q.keys, append([]string{"begun", "ended"}, sumNames...)...)
+	named := make([]string, len(of))
+	for i := range of {
 		named[i] = fmt.Sprintf("%s AS k%d", of[i], i)
 	}
-	group := from + " GROUP BY " + flowNames
+	q.named, q.group = strings.Join(named, ", "), from+" GROUP BY "+flowNames
 	if f.Question.Search != "" {
-		group += " HAVING position(" + flowText + ", lowerUTF8(" + literal(f.Question.Search) + ")) > 0"
+		q.group += " HAVING position(" + flowText + ", lowerUTF8(" + literal(f.Question.Search) + ")) > 0"
 	}
 	direction := "ASC"
 	if f.Descending {
 		direction = "DESC"
 	}
-	order := fmt.Sprintf("ORDER BY isNull(ranking), ranking %s, %s LIMIT %d", direction, flowNames, f.Limit)
-	ranking := r.expand(flowOrders[f.Order]) + " AS ranking"
-	sql := fmt.Sprintf("SELECT toInt64("+hashOf(flowNames)+") AS hash, %s, min(%s) AS first_ns, max(%s) AS last_ns, %s, %s, toInt64(0) AS found %s %s",
-		strings.Join(named, ", "), r.of("begun"), r.of("ended"), ranking, r.sums(), group, order)
-	var hashes []int64
-	err := a.read(ctx, sql, nil, answer.Each(func(r answer.Row) {
-		hashes = append(hashes, r.Int(0))
-		f.ReadSum(r)
+	q.order = fmt.Sprintf("ORDER BY isNull(ranking), ranking %s, %s LIMIT %d", direction, flowNames, f.Limit)
+	q.ranking = r.expand(flowOrders[f.Order]) + " AS ranking"
+	q.sql = fmt.Sprintf("SELECT toInt64("+hashOf(flowNames)+") AS hash, %s, min(%s) AS first_ns, max(%s) AS last_ns, %s, %s, toInt64(0) AS found %s %s",
+		q.named, r.of("begun"), r.of("ended"), q.ranking, r.sums(), q.group, q.order)
+	return q
+}
+
+func (q *flowsReader) readSums(ctx context.Context) error {
+	err := q.a.read(ctx, q.sql, nil, answer.Each(func(r answer.Row) {
+		q.hashes = append(q.hashes, r.Int(0))
+		q.of.ReadSum(r)
 	}))
-	if err != nil {
-		return err
-	}
-	f.Found = int64(f.Read())
-	if f.Read() == f.Limit {
-		sql := fmt.Sprintf("SELECT toInt64(count()) FROM (SELECT %s %s)", strings.Join(named, ", "), group)
-		if err := a.read(ctx, sql, nil, answer.Each(func(r answer.Row) { f.Found = r.Int(0) })); err != nil {
-			return err
-		}
-	}
-	places := f.Places()
+	q.of.Found = int64(q.of.Read())
+	return err
+}
+
+// readHistograms reads those of the flows that were found.
+func (q *flowsReader) readHistograms(ctx context.Context) error {
+	f, places := q.of, q.of.Places()
 	if len(places) == 0 {
 		return nil
 	}
 	if f.Found > int64(f.Limit) || f.Question.Search != "" {
 		in, chosen := "IN", listOf(places)
 		if len(places) > chosenMost {
-			in, chosen = "GLOBAL IN", fmt.Sprintf("SELECT %s FROM (SELECT %s, %s %s %s)", flowNames, strings.Join(named, ", "), ranking, group, order)
+			in, chosen = "GLOBAL IN", fmt.Sprintf("SELECT %s FROM (SELECT %s, %s %s %s)", flowNames, q.named, q.ranking, q.group, q.order)
 		}
-		source = source.and(func(r representation) string {
-			return "(" + strings.Join(keysOf(keys, r), ", ") + ") " + in + " (" + chosen + ")"
+		q.source = q.source.and(func(r representation) string {
+			return "(" + strings.Join(keysOf(q.keys, r), ", ") + ") " + in + " (" + chosen + ")"
 		})
 	}
-	if byHash := placesOf(hashes); len(byHash) == len(hashes) {
-		hash := func(r representation) string { return "toInt64(" + hashOf(strings.Join(keysOf(keys, r), ", ")) + ")" }
-		return a.readHistograms(ctx, source, []expression{hash}, f.Every(), func(r answer.Row) *flows.Sum { return found(f, byHash, r.Int(0)) })
+	if byHash := placesOf(q.hashes); len(byHash) == len(q.hashes) {
+		return q.byHash(ctx, f.Every(), func(hash int64) *flows.Sum { return found(f, byHash, hash) })
 	}
-	return a.readHistograms(ctx, source, keys, f.Every(), func(r answer.Row) *flows.Sum { return found(f, places, answer.FlowOf(r, 0)) })
+	return q.byKeys(ctx)
+}
+
+// readAll reads the sums and histograms of all flows at once.
+func (q *flowsReader) readAll(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	summed, unique := make(chan struct{}), false
+	var places map[int64]int64
+	group.Go(func() error {
+		defer close(summed)
+		err := q.readSums(ctx)
+		places = placesOf(q.hashes)
+		unique = len(places) == len(q.hashes)
+		return err
+	})
+	group.Go(func() error {
+		return q.byHash(ctx, 1, func(hash int64) *flows.Sum {
+			if <-summed; !unique {
+				return nil
+			}
+			return found(q.of, places, hash)
+		})
+	})
+	err := group.Wait()
+	if q.of.Every(); err != nil || unique {
+		return err
+	}
+	return q.byKeys(ctx)
+}
+
+// byHash reads histograms by the hash of their keys.
+func (q *flowsReader) byHash(ctx context.Context, every int64, sum func(hash int64) *flows.Sum) error {
+	hash := func(r representation) string { return "toInt64(" + hashOf(strings.Join(keysOf(q.keys, r), ", ")) + ")" }
+	return q.a.readHistograms(ctx, q.source, []expression{hash}, every, func(r answer.Row) *flows.Sum { return sum(r.Int(0)) })
+}
+
+func (q *flowsReader) byKeys(ctx context.Context) error {
+	places := q.of.Places()
+	return q.a.readHistograms(ctx, q.source, q.keys, q.of.Every(), func(r answer.Row) *flows.Sum { return found(q.of, places, answer.FlowOf(r, 0)) })
 }
 
 // hashOf is the SQL of a number for the keys of a flow, by which histograms are grouped several

@@ -20,6 +20,8 @@ type plan struct {
 	marks map[*level]map[uint64]mark
 	// unrolled is since when rows arrived that may be in no roll-up.
 	unrolled time.Time
+	// complete is a range in which all rows are in the roll-ups of a minute.
+	complete struct{ from, to time.Time }
 	// cutoffs are before which rows of flows and of each level may have been removed; zero:
 	// none.
 	raw     time.Time
@@ -69,7 +71,32 @@ func (a *Archive) plan(ctx context.Context, s *answer.Survey) (*plan, error) {
 	for _, l := range levels {
 		p.cutoffs[l] = now.Add(-a.retentionOf(l))
 	}
-	return p, nil
+	return p, p.look(ctx, s)
+}
+
+// look looks for rows that are not rolled up, which takes a while among many: the questions that
+// follow need not do it again. Where rows arrive, the first part has some.
+func (p *plan) look(ctx context.Context, s *answer.Survey) error {
+	from, to := minute.within(s.From, s.To, s.Whole())
+	if !p.usable(minute, s, 0) || !from.Before(to) {
+		return nil
+	}
+	rest := p.rest(s, terms(s.Selection), from, to)
+	found := false
+	err := p.a.read(ctx, "SELECT toInt64(1) "+rest.from()+" LIMIT 1", nil, answer.Each(func(answer.Row) { found = true }))
+	if err == nil && !found {
+		p.complete.from, p.complete.to = from, to
+	}
+	return err
+}
+
+// rest are the rows of a range that are not rolled up. Of all rows in the range they are few: when
+// they arrived says which.
+func (p *plan) rest(s *answer.Survey, terms []string, from, to time.Time) segment {
+	rest := p.rows(s, terms, from, to)
+	rest.where = rest.prewhere + " AND " + rest.where
+	rest.prewhere = fmt.Sprintf("%s >= toDateTime(%d) AND %s", storedColumn, max(0, p.unrolled.Unix()), covers(p.marks[minute], ">"))
+	return rest
 }
 
 // kept is the shortest window of which the sums are kept since a time; 0: rows are.
@@ -122,11 +149,10 @@ func (p *plan) source(s *answer.Survey, step time.Duration) (list source) {
 			list = append(list, p.rows(s, terms, r[0], r[1]))
 		}
 	}
-	// Of all rows in the range few are not rolled up: when they arrived says which.
-	rest := p.rows(s, terms, m0, m1)
-	rest.where = rest.prewhere + " AND " + rest.where
-	rest.prewhere = fmt.Sprintf("%s >= toDateTime(%d) AND %s", storedColumn, max(0, p.unrolled.Unix()), covers(p.marks[minute], ">"))
-	return append(list, rest)
+	if m0.Before(p.complete.from) || m1.After(p.complete.to) {
+		list = append(list, p.rest(s, terms, m0, m1))
+	}
+	return list
 }
 
 // within is the part of a range that is in whole windows, all of whose rows count before a time.

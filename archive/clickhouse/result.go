@@ -17,8 +17,9 @@ import (
 	"github.com/shopspring/decimal"
 )
 
-// batchRows is the most rows of a record batch of a result.
-const batchRows = 8192
+// batchRows is the most rows of a record batch of a result: those of a few kilobytes fit into the
+// processor's cache.
+const batchRows = 1024
 
 // result turns rows of the driver into record batches.
 type result struct {

@@ -91,6 +91,9 @@ func (r *rolling) storeAt(ctx context.Context, n *node, b *rollBlock) error {
 	for _, s := range summands {
 		names = append(names, s.name)
 	}
+	for _, of := range distributions {
+		names = append(names, packedColumn(of), unknownColumn(of))
+	}
 	names = append(names, laneColumn, commitColumn, ownerColumn, storedColumn)
 	token := fmt.Sprintf("%d/%s/%d", r.l.number, b.level.shown, b.after.commit)
 	id := fmt.Sprintf("%s%s-%d-%d", r.prefix(), b.level.shown, b.next.commit, time.Now().UnixNano())
@@ -126,6 +129,9 @@ func (b *rollBlock) fill(columns []column.Interface, l *lane) error {
 	for i := range distributions {
 		f.distribution(i)
 	}
+	for i := range distributions {
+		f.packed(i)
+	}
 	for _, value := range []uint64{l.number, b.next.commit, l.owner} {
 		put(&f, func(*rollSum) uint64 { return value })
 	}
@@ -157,6 +163,20 @@ func (f *rollFiller) distribution(i int) {
 	list(f, i, func(b *bucket) uint64 { return b.count })
 	list(f, i, func(b *bucket) uint64 { return b.offsets })
 	list(f, i, func(b *bucket) uint64 { return b.unknown })
+}
+
+// packed appends the histograms of a distribution as bytes.
+func (f *rollFiller) packed(i int) {
+	packed, unknown := make([]string, len(f.sums)), make([]string, len(f.sums))
+	for j, s := range f.sums {
+		head, tail := s.histograms[i].pack()
+		packed[j], unknown[j] = string(head), string(tail)
+	}
+	for _, all := range [][]string{packed, unknown} {
+		if to := f.next(); f.err == nil {
+			_, f.err = to.Append(all)
+		}
+	}
 }
 
 // put appends a value of each sum.

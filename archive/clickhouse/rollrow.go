@@ -12,6 +12,7 @@ import (
 	"github.com/shopspring/decimal"
 
 	"pillion.dev/measure/flows"
+	"pillion.dev/measure/histogram"
 )
 
 // rollRow reads the rows that are added up, one after the other.
@@ -22,9 +23,11 @@ type rollRow struct {
 	// means are those of rows of flows, totals those of roll-ups.
 	means  [len(distributions)]int64
 	totals [len(distributions)]decimal.Decimal
-	texts  [len(distributions)]string
-	// lists are memory.
-	lists [4][]uint64
+	// texts are the lists of rows of flows, or packed histograms, and unknown their other half.
+	texts, unknown [len(distributions)]string
+	// lists and buckets are memory.
+	lists   [3][]uint64
+	buckets histogram.Histogram
 	// targets are those of representation.columns.
 	targets []any
 }
@@ -51,6 +54,9 @@ func newRollRow(of representation) *rollRow {
 			add(&r.totals[i])
 		}
 		add(&r.texts[i])
+		if !of.raw {
+			add(&r.unknown[i])
+		}
 	}
 	return r
 }
@@ -62,8 +68,10 @@ func (r representation) columns() string {
 	for _, s := range summands {
 		of, value, _ := strings.Cut(s.name, "_")
 		switch {
+		case value == "bounds_ns" && r.raw:
+			list = append(list, histogramText(of))
 		case value == "bounds_ns":
-			list = append(list, r.histogramText(of))
+			list = append(list, packedColumn(of), unknownColumn(of))
 		case strings.HasPrefix(s.kind, "Array"):
 		case value == "total_ns" && r.raw:
 			list = append(list, "toInt64(ifNull("+of+"_mean_ns, 0))")
@@ -74,17 +82,14 @@ func (r representation) columns() string {
 	return strings.Join(list, ", ")
 }
 
-// histogramText is the SQL of the lists of a histogram, one after the other, - standing for one
-// that a row does not have. Those of rows of flows can be of different lengths.
-func (r representation) histogramText(of string) string {
-	offsets, unknown := "'-'", "'-'"
-	switch {
-	case !r.raw:
-		offsets, unknown = "toString("+of+"_offsets_ns)", "toString("+of+"_unknown)"
-	case of == "delay":
+// histogramText is the SQL of the lists of the histogram of a row of flows, one after the other,
+// - standing for one that the row does not have. They can be of different lengths.
+func histogramText(of string) string {
+	offsets := "'-'"
+	if of == "delay" {
 		offsets = fmt.Sprintf("if(%sdelay_offsets_ns = 1, '-', toString(delay_offsets_ns))", nullPrefix)
 	}
-	return fmt.Sprintf("concat(toString(%[1]s_bounds_ns), toString(%[1]s_counts), %[2]s, %[3]s)", of, offsets, unknown)
+	return fmt.Sprintf("concat(toString(%[1]s_bounds_ns), toString(%[1]s_counts), %[2]s)", of, offsets)
 }
 
 // rollReadRows are read in one block. Of the default size, a block takes 40 MB, and the server
@@ -141,7 +146,7 @@ func (r *rollRow) finish(of representation, width time.Duration) error {
 		} else {
 			d.Total = decimal128.FromBigInt(unscaled(r.totals[i], 0))
 		}
-		if err := r.histogram(i, d.Count > 0); err != nil {
+		if err := r.histogram(i, of, d.Count > 0); err != nil {
 			return err
 		}
 	}
@@ -150,28 +155,29 @@ func (r *rollRow) finish(of representation, width time.Duration) error {
 
 // histogram reads that of a distribution, which is empty unless it is measured and its lists
 // are of the same length.
-func (r *rollRow) histogram(i int, measured bool) (err error) {
+func (r *rollRow) histogram(i int, of representation, measured bool) (err error) {
 	to := &r.histograms[i]
 	if *to = (*to)[:0]; !measured {
 		return nil
 	}
-	rest, present := r.texts[i], [4]bool{}
+	if !of.raw {
+		*to, err = to.unpack(r.texts[i], r.unknown[i], &r.buckets)
+		return err
+	}
+	rest, known := r.texts[i], false
 	for j := range r.lists {
-		if r.lists[j], rest, present[j], err = parseList(r.lists[j][:0], rest); err != nil {
+		if r.lists[j], rest, known, err = parseList(r.lists[j][:0], rest); err != nil {
 			return fmt.Errorf("read histogram %q: %w", r.texts[i], err)
 		}
 	}
-	bounds, counts, offsets, unknown := r.lists[0], r.lists[1], r.lists[2], r.lists[3]
-	if len(counts) != len(bounds) || present[2] && len(offsets) != len(bounds) {
+	bounds, counts, offsets := r.lists[0], r.lists[1], r.lists[2]
+	if len(counts) != len(bounds) || known && len(offsets) != len(bounds) {
 		return nil
 	}
 	for j, bound := range bounds {
 		b := bucket{bound: int64(bound), count: counts[j], unknown: 1}
-		if present[2] {
+		if known {
 			b.offsets, b.unknown = offsets[j], 0
-		}
-		if present[3] {
-			b.unknown = unknown[j]
 		}
 		*to = append(*to, b)
 	}

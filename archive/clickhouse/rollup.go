@@ -58,6 +58,11 @@ func (l *level) columns(f *features) (list []tableColumn) {
 		}
 		list = append(list, tableColumn{s.name, s.kind + f.codec(kind)})
 	}
+	for _, of := range distributions {
+		for _, name := range []string{packedColumn(of), unknownColumn(of)} {
+			list = append(list, tableColumn{name, "String" + f.codec(measure.String)})
+		}
+	}
 	for _, name := range []string{laneColumn, commitColumn, ownerColumn} {
 		list = append(list, tableColumn{name, "UInt64" + f.codec(measure.String)})
 	}

@@ -86,29 +86,43 @@ func (r representation) rowHash() string {
 	return fmt.Sprintf("cityHash64(%s, %s, %s, %s, %s)", r.of("ended"), r.of("src"), r.of("dst"), r.of("sport"), r.of("dport"))
 }
 
-// histograms is the SQL of the buckets of a distribution by keys, as of bucketsSQL. With every
-// above 1, one row in so many is read, always the same ones, and at least one for each key.
-func (s source) histograms(of string, keys []expression, every int64) string {
-	names, offsets := numberedNames("b", len(keys)), of == "delay"
-	named := func(r representation) string { return strings.Join(keysOf(keys, r, names...), ", ") }
+// measuring are the rows with a distribution, by keys. With every above 1, one row in so many is
+// read, always the same ones, and at least one for each key.
+func (s source) measuring(of string, keys []expression, every int64) source {
 	with := s.and(func(r representation) string { return r.of(of+"_count") + " > 0" })
-	if every > 1 {
-		var parts []string
-		for _, one := range with {
-			parts = append(parts, fmt.Sprintf("SELECT %s, %s AS hash %s", named(one.representation), one.rowHash(), one.from()))
-		}
-		least := fmt.Sprintf("SELECT %[1]s, min(hash) FROM (%[2]s) GROUP BY %[1]s", strings.Join(names, ", "), strings.Join(parts, " UNION ALL "))
-		with = with.and(func(r representation) string {
-			return fmt.Sprintf("(%[1]s %% %[2]d = 0 OR (%[3]s, %[1]s) GLOBAL IN (%[4]s))", r.rowHash(), every, strings.Join(keysOf(keys, r), ", "), least)
-		})
+	if every <= 1 {
+		return with
 	}
+	names := numberedNames("b", len(keys))
 	var parts []string
 	for _, one := range with {
+		parts = append(parts, fmt.Sprintf("SELECT %s, %s AS hash %s", strings.Join(keysOf(keys, one.representation, names...), ", "), one.rowHash(), one.from()))
+	}
+	least := fmt.Sprintf("SELECT %[1]s, min(hash) FROM (%[2]s) GROUP BY %[1]s", strings.Join(names, ", "), strings.Join(parts, " UNION ALL "))
+	return with.and(func(r representation) string {
+		return fmt.Sprintf("(%[1]s %% %[2]d = 0 OR (%[3]s, %[1]s) GLOBAL IN (%[4]s))", r.rowHash(), every, strings.Join(keysOf(keys, r), ", "), least)
+	})
+}
+
+// histograms are the SQL of a distribution's buckets by keys: of rows of flows as of bucketsSQL,
+// and of roll-ups packed; empty without such rows.
+func (s source) histograms(of string, keys []expression) (buckets, packed string) {
+	names, offsets := numberedNames("b", len(keys)), of == "delay"
+	var rows, rolled []string
+	for _, one := range s {
+		named := strings.Join(keysOf(keys, one.representation, names...), ", ")
+		if !one.raw {
+			rolled = append(rolled, fmt.Sprintf("SELECT %s, %s %s", named, packedColumn(of), one.from()))
+			continue
+		}
 		columns := fmt.Sprintf("%s AS h1, %s AS h2", one.of(of+"_bounds_ns"), one.of(of+"_counts"))
 		if offsets {
 			columns += fmt.Sprintf(", %s AS h3, %s AS h4", one.of("delay_offsets_ns"), one.of("delay_unknown"))
 		}
-		parts = append(parts, fmt.Sprintf("SELECT %s, %s %s", named(one.representation), columns, one.from()))
+		rows = append(rows, fmt.Sprintf("SELECT %s, %s %s", named, columns, one.from()))
 	}
-	return bucketsSQL(names, offsets, "FROM ("+strings.Join(parts, " UNION ALL ")+")")
+	if len(rows) > 0 {
+		buckets = bucketsSQL(names, offsets, "FROM ("+strings.Join(rows, " UNION ALL ")+")")
+	}
+	return buckets, strings.Join(rolled, " UNION ALL ")
 }

@@ -1,18 +1,11 @@
 package clickhouse
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
-	"github.com/apache/arrow-go/v18/arrow"
-	"golang.org/x/sync/errgroup"
-
-	"pillion.dev/archive/answer"
 	"pillion.dev/measure/flows"
-	"pillion.dev/measure/histogram"
 )
 
 // distributions of a row; package flows takes those of which measured is true.
@@ -74,27 +67,4 @@ func bucketsSQL(keys []string, offsets bool, from string) string {
 	}
 	return fmt.Sprintf("SELECT %[1]s, bound, %[2]s AS n, %[3]s AS offsets %[4]s ARRAY JOIN %[5]s WHERE c > 0 GROUP BY %[1]s, bound ORDER BY %[1]s, bound",
 		strings.Join(keys, ", "), saturated("c"), sum, from, arrays)
-}
-
-// readHistograms reads the histograms of both distributions at once, of the sums that keys lead
-// to; nil: to none. sum returns that of a row; it is called by one goroutine at a time.
-func (a *Archive) readHistograms(ctx context.Context, s source, keys []expression, every int64, sum func(answer.Row) *flows.Sum) error {
-	var turn sync.Mutex
-	group, ctx := errgroup.WithContext(ctx)
-	for i, of := range distributions {
-		group.Go(func() error {
-			return a.read(ctx, s.histograms(of, keys, every), nil, func(r arrow.RecordBatch) error {
-				turn.Lock()
-				defer turn.Unlock()
-				answer.Buckets(r, len(keys), func(row int) *histogram.Histogram {
-					if to := sum(answer.RowOf(r, row)); to != nil {
-						return &[...]*flows.Distribution{&to.Delay, &to.IPDV}[i].Histogram
-					}
-					return nil
-				})
-				return nil
-			})
-		})
-	}
-	return group.Wait()
 }

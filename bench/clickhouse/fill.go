@@ -23,15 +23,19 @@ var epoch = time.Unix(1_760_000_400, 0).UTC()
 func fillCommand(f *flag.FlagSet) func(ctx context.Context) (result.Result, error) {
 	folder := f.String("folder", "clickhouse", "folder of the server's files, which is made")
 	rows := f.Int64("rows", 100_000_000, "rows, rounded up to a minute of 1156 rows a second")
+	copies := f.Int("copies", 0, "how many hours before the rows are copies of their first one; they count as rows, and the rest is at least 90 minutes")
 	rollUp := f.Duration("rollup", 2*time.Second, "how often rows are added up; those of the last minute are not, as in a server")
 	return func(ctx context.Context) (out result.Result, err error) {
 		if *rows < 1 {
 			return nil, fmt.Errorf("invalid -rows %d: want a positive number", *rows)
 		}
 		minutes := (*rows + hosts*batchRows - 1) / (hosts * batchRows)
+		if *copies < 0 || *copies > 0 && minutes-int64(*copies)*60 < 60+hourlyLag {
+			return nil, fmt.Errorf("invalid -copies %d: want at most %d for so many rows", *copies, max(0, (minutes-60-hourlyLag)/60))
+		}
 		begun := time.Now()
 		err = with(ctx, *folder, func(s *server) error {
-			size, err := fill(ctx, s, minutes, *rollUp)
+			size, err := fill(ctx, s, minutes, *copies, *rollUp)
 			took := time.Since(begun).Seconds()
 			n := minutes * hosts * batchRows
 			out = result.Result{"rows": n, "hours": float64(minutes) / 60, "seconds": took, "rows_per_s": float64(n) / took, "archive_bytes_per_row": float64(size) / float64(n)}
@@ -47,9 +51,10 @@ func fillCommand(f *flag.FlagSet) func(ctx context.Context) (result.Result, erro
 // hourlyLag is how many minutes of rows are rolled up to minutes only, on average.
 const hourlyLag = 30
 
-// fill stores minutes of the mesh, and returns the size of the archive in bytes. Rows arrive much
-// faster than they are measured, so it waits for roll-ups where a server would have made them.
-func fill(ctx context.Context, s *server, minutes int64, rollUp time.Duration) (size int64, err error) {
+// fill stores minutes of the mesh, of which some hours are copies, and returns the size of the
+// archive in bytes. Rows arrive much faster than they are measured, so it waits for roll-ups where
+// a server would have made them.
+func fill(ctx context.Context, s *server, minutes int64, copies int, rollUp time.Duration) (size int64, err error) {
 	var now atomic.Int64 // rows arrive when they are measured
 	now.Store(epoch.UnixNano())
 	options := clickhouse.Options{RollUp: rollUp, Now: func() time.Time { return time.Unix(0, now.Load()) }}
@@ -59,7 +64,7 @@ func fill(ctx context.Context, s *server, minutes int64, rollUp time.Duration) (
 		now.Store(begin.Add(batchSeconds * time.Second).UnixNano())
 		return storeMinute(ctx, a, mesh, uint64(minute), begin)
 	}
-	from := int64(0)
+	from := int64(copies) * 60
 	for _, part := range []struct {
 		until int64
 		level string
@@ -85,6 +90,9 @@ func fill(ctx context.Context, s *server, minutes int64, rollUp time.Duration) (
 	options.RollUp = -1
 	err = s.archive(options, func(a *clickhouse.Archive) error {
 		if err := store(a, minutes-1); err != nil {
+			return err
+		}
+		if err := copyHours(ctx, s, epoch.Add(time.Duration(copies)*time.Hour), copies); err != nil {
 			return err
 		}
 		size, err = a.Size()

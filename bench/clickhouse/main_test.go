@@ -22,7 +22,7 @@ func TestForms(t *testing.T) {
 	}
 	folder := filepath.Join(t.TempDir(), "clickhouse")
 	err := with(t.Context(), folder, func(s *server) error {
-		_, err := fill(t.Context(), s, 3, time.Second)
+		_, err := fill(t.Context(), s, 3, 0, time.Second)
 		return err
 	})
 	if err != nil {

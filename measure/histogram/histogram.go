@@ -101,13 +101,17 @@ func (h *Histogram) Since(before *Histogram) (counted Histogram) {
 	return counted
 }
 
-// add looks for the bucket from a place on and returns the place behind it.
+// add looks for the bucket from a place on and returns the place behind it. Most often the
+// bucket is at that place.
 func (h *Histogram) add(from int, bound int64, n, offsets uint64, known bool) int {
 	if n == 0 {
 		return from
 	}
-	if floor := Bound(Index(bound)); floor != bound {
-		bound, from, known = floor, 0, false // of another layout
+	i, found := from, from < len(h.Bounds) && h.Bounds[from] == bound
+	if !found {
+		if floor := Bound(Index(bound)); floor != bound {
+			bound, from, known = floor, 0, false // of another layout
+		}
 	}
 	switch {
 	case !known:
@@ -115,13 +119,8 @@ func (h *Histogram) add(from int, bound int64, n, offsets uint64, known bool) in
 	case len(h.Bounds) == 0 && h.Offsets == nil:
 		h.Offsets = []uint64{}
 	}
-	i, found := slices.BinarySearch(h.Bounds[from:], bound)
-	i += from
 	if !found {
-		h.Bounds, h.Counts = slices.Insert(h.Bounds, i, bound), slices.Insert(h.Counts, i, 0)
-		if h.Offsets != nil {
-			h.Offsets = slices.Insert(h.Offsets, i, 0)
-		}
+		i = h.place(from, bound)
 	}
 	h.Counts[i] = saturatedSum(h.Counts[i], n)
 	if h.Offsets != nil {
@@ -131,6 +130,19 @@ func (h *Histogram) add(from int, bound int64, n, offsets uint64, known bool) in
 		}
 	}
 	return i + 1
+}
+
+// place is that of a bound from a place on; where there is no such bucket, an empty one is made.
+func (h *Histogram) place(from int, bound int64) int {
+	i, found := slices.BinarySearch(h.Bounds[from:], bound)
+	i += from
+	if !found {
+		h.Bounds, h.Counts = slices.Insert(h.Bounds, i, bound), slices.Insert(h.Counts, i, 0)
+		if h.Offsets != nil {
+			h.Offsets = slices.Insert(h.Offsets, i, 0)
+		}
+	}
+	return i
 }
 
 func saturatedSum(a, b uint64) uint64 {
