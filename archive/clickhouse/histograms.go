@@ -2,6 +2,7 @@ package clickhouse
 
 import (
 	"context"
+	"strconv"
 	"sync"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -42,7 +43,7 @@ func (a *Archive) readHistograms(ctx context.Context, s source, keys []expressio
 			group.Go(func() error { return a.read(ctx, buckets, nil, h.readBuckets) })
 		}
 		if packed != "" {
-			group.Go(func() error { return a.read(ctx, packed, nil, h.readPacked) })
+			group.Go(func() error { return h.readPacked(ctx, packed) })
 		}
 	}
 	return group.Wait()
@@ -63,27 +64,58 @@ func (h *histogramReader) readBuckets(r arrow.RecordBatch) error {
 	return nil
 }
 
-func (h *histogramReader) readPacked(r arrow.RecordBatch) error {
+// packedGroup is the sum of the histograms of a key, which row has.
+type packedGroup struct {
+	packedSum
+	row answer.Row
+}
+
+// readPacked adds up histograms by their keys, before it is known what sums these lead to.
+func (h *histogramReader) readPacked(ctx context.Context, sql string) error {
+	groups := map[string]*packedGroup{}
+	defer func() {
+		for _, g := range groups {
+			g.row.Release()
+		}
+	}()
+	var indices []int
+	err := h.a.read(ctx, sql, nil, func(r arrow.RecordBatch) (err error) {
+		packed := r.Column(h.keys).(*array.String)
+		for i := range int(r.NumRows()) {
+			key := keyText(r, h.keys, i)
+			group := groups[key]
+			if group == nil {
+				group = &packedGroup{row: answer.RowOf(r, i)}
+				group.row.Retain()
+				groups[key] = group
+			}
+			if indices, err = group.add(packed.Value(i), indices); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
 	h.turn.Lock()
 	defer h.turn.Unlock()
-	var of histogram.Histogram
-	memory := of
-	for i := range int(r.NumRows()) {
-		to := h.find(answer.RowOf(r, i))
-		if to == nil {
-			continue
+	for _, g := range groups {
+		if to := h.find(g.row); to != nil {
+			g.addTo(to)
 		}
-		of = memory
-		unknown, err := unpack(r.Column(h.keys).(*array.String).Value(i), &of)
-		if err != nil {
-			return err
-		}
-		if memory.Bounds, memory.Counts = of.Bounds, of.Counts; unknown {
-			of.Offsets = nil
-		} else {
-			memory.Offsets = of.Offsets
-		}
-		to.Merge(&of)
 	}
 	return nil
+}
+
+// keyText is a text for the first columns of a row, another one for each key.
+func keyText(r arrow.RecordBatch, columns, row int) string {
+	if columns == 1 {
+		return r.Column(0).ValueStr(row)
+	}
+	text := ""
+	for i := range columns {
+		text += strconv.Quote(r.Column(i).ValueStr(row))
+	}
+	return text
 }

@@ -2,6 +2,7 @@ package clickhouse
 
 import (
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -52,4 +53,48 @@ func FuzzUnpack(f *testing.F) {
 			t.Errorf("%v, then %v, %v", got, again, err)
 		}
 	})
+}
+
+// TestPackedSum: sums are what merged histograms are.
+func TestPackedSum(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for round := range 100 {
+		var got, want histogram.Histogram
+		var sum packedSum
+		var indices []int
+		for range 1 + random.IntN(5) {
+			var of buckets
+			for at := random.IntN(200) - 100; at < 100; at += 1 + random.IntN(90) {
+				one := bucket{bound: histogram.Bound(at * 30), count: uint64(random.IntN(3)), offsets: uint64(random.IntN(2))}
+				if round%3 == 1 && random.IntN(5) == 0 {
+					one.offsets, one.unknown = 0, 1
+				}
+				if round%5 == 1 && random.IntN(5) == 0 {
+					one.bound += 3 // of another layout
+				}
+				if round%7 == 1 {
+					one.count, one.offsets = one.count<<63, one.offsets<<63
+				}
+				if of = append(of, one); one.unknown == 0 {
+					want.AddSum(one.bound, one.count, one.offsets)
+				} else {
+					want.AddBucket(one.bound, one.count)
+				}
+			}
+			packed, _ := of.pack()
+			var err error
+			if indices, err = sum.add(string(packed), indices); err != nil {
+				t.Fatal(err)
+			}
+		}
+		sum.addTo(&got)
+		if !slices.Equal(got.Bounds, want.Bounds) || !slices.Equal(got.Counts, want.Counts) || !slices.Equal(got.Offsets, want.Offsets) {
+			t.Fatalf("round %d: %+v, want %+v", round, got, want)
+		}
+	}
+	for _, damaged := range []string{"", "\x01\x01", "\x01\x01\xfe\xff\x7f\x01", "\x01\x03\x02\x01", "\x01\x01\x02\x01\x00", "\x01\x00\x02"} {
+		if _, err := new(packedSum).add(damaged, nil); err == nil {
+			t.Errorf("%q was added", damaged)
+		}
+	}
 }

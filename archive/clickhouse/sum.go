@@ -22,7 +22,7 @@ func measuredBy(count, of string) string {
 // halves of 32 bits are summed apart, which is exact for 2^32 rows.
 func saturated(value string) string {
 	value = "toUInt64(ifNull(" + value + ", 0))"
-	return fmt.Sprintf("if(sum(bitShiftRight(%[1]s, 32)) + bitShiftRight(sum(bitAnd(%[1]s, 4294967295)), 32) >= 4294967296, 18446744073709551615, sum(%[1]s))", value)
+	return fmt.Sprintf("if(sum(bitShiftRight(%[1]s, 32)) + bitShiftRight(sum(bitAnd(%[1]s, 4294967295)), 32) >= 4294967296, 18446744073709551615, bitShiftLeft(sum(bitShiftRight(%[1]s, 32)), 32) + sum(bitAnd(%[1]s, 4294967295)))", value)
 }
 
 // fits is 1 if the sum of unsigned integers is one.
