@@ -316,6 +316,10 @@ bench-statistics: ## measure permanova, and simulate coverage and false positive
 	$(PYTHON) bench/statistics/permanova.py
 	$(PYTHON) bench/statistics/simulate.py --out bench/results/statistics.json
 
+.PHONY: bench-metrics
+bench-metrics: install build ## measure the CPU time of a scrape of /metrics and of an export by OTLP, with 1,000 pairs (a minute)
+	go run ./bench/metrics
+
 .PHONY: size
 size: ## count lines of code at REV (HEAD) and now, without tests and generated files
 	@.ci/size $(REV)

@@ -110,6 +110,7 @@ var exceptions = []exception{
 	{"main", "bench/send", "an experiment for `make bench-send`, never shipped: the product is three binaries"},
 	{"main", "bench/capacity", "an experiment for `make bench-capacity`, never shipped: the product is three binaries"},
 	{"main", "bench/instrumented", "the load of experiments of `make paper-s4`, `make bench-relay` and `make bench-oml`, never shipped: the product is three binaries"},
+	{"main", "bench/metrics", "a measurement for `make bench-metrics`, never shipped: the product is three binaries"},
 	{"main", "bench/fill", "the load of an experiment of `make bench-service`, never shipped: the product is three binaries"},
 	{"main", "bench/probes", "the load of the experiment of `make bench-probes`, never shipped: the product is three binaries"},
 	{"main", "bench/query", "the load of an experiment of `make bench-service`, never shipped: the product is three binaries"},
