@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/alecthomas/kong"
+
 	"pillion.dev/agent/service"
 	"pillion.dev/cli/command"
 	"pillion.dev/cli/commandtest"
@@ -72,33 +74,9 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestDocumentedCommands parses each command of the documents, also those that need other hosts or
-// kernels, so that no test runs them.
+// TestDocumentedCommands: all command lines in documents are right.
 func TestDocumentedCommands(t *testing.T) {
-	documents, err := filepath.Glob("../../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	line := regexp.MustCompile(`(?m)^(?:bin/)?pillion-agent (.*)$`)
-	fence := regexp.MustCompile("(?ms)^```[^\n]*\n(.*?)^```$")
-	commands := 0
-	for _, document := range append(documents, "../../README.md", "../../lab/README.md") {
-		for _, block := range fence.FindAllStringSubmatch(commandtest.Text(t, document), -1) {
-			for _, match := range line.FindAllStringSubmatch(strings.ReplaceAll(block[1], "\\\n", ""), -1) {
-				commands++
-				parser, err := newParser(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
-				if _, err := parser.Parse(commandtest.Words(match[1])); err != nil {
-					t.Errorf("%s: %s: %v", document, match[0], err)
-				}
-			}
-		}
-	}
-	if commands < 20 {
-		t.Errorf("found %d commands", commands)
-	}
+	commandtest.TestDocumentedCommands(t, func() (*kong.Kong, error) { return newParser(t.Context()) }, 80)
 }
 
 // TestRouterReference: the table has exactly the options of the command.

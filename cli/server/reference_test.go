@@ -4,6 +4,8 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/alecthomas/kong"
+
 	"pillion.dev/cli/commandtest"
 	"pillion.dev/server"
 )
@@ -37,3 +39,8 @@ func TestReference(t *testing.T)            { daemon(t).TestReference(t) }
 func TestCommands(t *testing.T)             { daemon(t).TestCommands(t, "../../docs/cli-server.md", title, manual) }
 func TestExampleConfiguration(t *testing.T) { daemon(t).TestExample(t) }
 func TestUnit(t *testing.T)                 { daemon(t).TestUnit(t) }
+
+// TestDocumentedCommands: all command lines in documents are right.
+func TestDocumentedCommands(t *testing.T) {
+	commandtest.TestDocumentedCommands(t, func() (*kong.Kong, error) { return newParser(t.Context()) }, 30)
+}

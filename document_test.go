@@ -1,0 +1,71 @@
+package pillion
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var (
+	shellBlock = regexp.MustCompile("(?ms)^```sh[^\n]*\n(.*?)^```$")
+	makeTarget = regexp.MustCompile("(?m)(?:^    |`)make((?: [a-zA-Z][a-zA-Z0-9_-]*(?:=[^ \n`]*)?)+)")
+)
+
+// eachDocument calls with the text of each document.
+func eachDocument(t *testing.T, call func(name, text string)) {
+	t.Helper()
+	for _, pattern := range []string{"*.md", "docs/*.md", "*/README.md", "bench/results/*.md"} {
+		names, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			text, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			call(name, string(text))
+		}
+	}
+}
+
+// TestDocumentedShell: bash accepts the syntax of all blocks of commands, those included that no
+// test runs since they need other machines.
+func TestDocumentedShell(t *testing.T) {
+	var script strings.Builder
+	eachDocument(t, func(name, text string) {
+		for _, block := range shellBlock.FindAllStringSubmatch(text, -1) {
+			script.WriteString("# " + name + "\n" + block[1])
+		}
+	})
+	check := exec.Command("bash", "-n")
+	check.Stdin = strings.NewReader(script.String())
+	if said, err := check.CombinedOutput(); err != nil {
+		t.Errorf("bash: %v: %s\nof\n%s", err, said, script.String())
+	}
+}
+
+// TestDocumentedTargets: the Makefile has each target that a document names in code or in a block.
+func TestDocumentedTargets(t *testing.T) {
+	rules, err := os.ReadFile("Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := 0
+	eachDocument(t, func(name, text string) {
+		text = shellBlock.ReplaceAllStringFunc(text, func(block string) string { return strings.ReplaceAll(block, "\n", "\n    ") })
+		for _, match := range makeTarget.FindAllStringSubmatch(text, -1) {
+			for _, target := range strings.Fields(match[1]) {
+				if named++; !strings.Contains(target, "=") && !strings.Contains(string(rules), "\n"+target+":") {
+					t.Errorf("%s: the Makefile has no target %s", name, target)
+				}
+			}
+		}
+	})
+	if named < 50 {
+		t.Errorf("the documents name %d targets, want at least 50", named)
+	}
+}
