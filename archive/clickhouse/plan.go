@@ -20,7 +20,7 @@ type plan struct {
 	marks map[*level]map[uint64]mark
 	// unrolled is since when rows arrived that may be in no roll-up.
 	unrolled time.Time
-	// complete is a range in which all rows are in the roll-ups of a minute.
+	// complete is a range in which all rows of the survey are in the roll-ups of a minute.
 	complete struct{ from, to time.Time }
 	// cutoffs are before which rows of flows and of each level may have been removed; zero:
 	// none.
@@ -71,23 +71,7 @@ func (a *Archive) plan(ctx context.Context, s *answer.Survey) (*plan, error) {
 	for _, l := range levels {
 		p.cutoffs[l] = now.Add(-a.retentionOf(l))
 	}
-	return p, p.look(ctx, s)
-}
-
-// look looks for rows that are not rolled up, which takes a while among many: the questions that
-// follow need not do it again. Where rows arrive, the first part has some.
-func (p *plan) look(ctx context.Context, s *answer.Survey) error {
-	from, to := minute.within(s.From, s.To, s.Whole())
-	if !p.usable(minute, s, 0) || !from.Before(to) {
-		return nil
-	}
-	rest := p.rest(s, terms(s.Selection), from, to)
-	found := false
-	err := p.a.read(ctx, "SELECT toInt64(1) "+rest.from()+" LIMIT 1", nil, answer.Each(func(answer.Row) { found = true }))
-	if err == nil && !found {
-		p.complete.from, p.complete.to = from, to
-	}
-	return err
+	return p, nil
 }
 
 // rest are the rows of a range that are not rolled up. Of all rows in the range they are few: when
@@ -96,6 +80,7 @@ func (p *plan) rest(s *answer.Survey, terms []string, from, to time.Time) segmen
 	rest := p.rows(s, terms, from, to)
 	rest.where = rest.prewhere + " AND " + rest.where
 	rest.prewhere = fmt.Sprintf("%s >= toDateTime(%d) AND %s", storedColumn, max(0, p.unrolled.Unix()), covers(p.marks[minute], ">"))
+	rest.rest = true
 	return rest
 }
 

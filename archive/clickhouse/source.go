@@ -15,6 +15,8 @@ type segment struct {
 	representation
 	// prewhere is read before all other columns, of which only those of its rows are read.
 	prewhere, where string
+	// rest: they are the rows that are not rolled up.
+	rest bool
 }
 
 // expression is the SQL of a value, by how its table has the summands.

@@ -7,7 +7,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"pillion.dev/archive"
 	"pillion.dev/archive/answer"
@@ -121,11 +124,47 @@ func elected(sessions map[answer.Pair]string) string {
 	return fmt.Sprintf("(%s AND (%s, agent) NOT IN (%s) OR %s)", term, sourceText, strings.Join(pairs, ", "), sessionIn(others))
 }
 
-// look reads the sessions and intervals of a selection's rows.
+// look reads the sessions and intervals of a selection's rows. To look for rows that are not rolled
+// up takes a while among many: if there are none, later questions need not do it again.
 func (a *Archive) look(ctx context.Context, s *answer.Survey, plan *plan) error {
+	var turn sync.Mutex
+	group, ctx := errgroup.WithContext(ctx)
+	read := func(from source, each func(answer.Row)) {
+		if len(from) > 0 {
+			group.Go(func() error {
+				return a.read(ctx, surveySQL(from), nil, answer.Each(func(r answer.Row) {
+					turn.Lock()
+					defer turn.Unlock()
+					each(r)
+				}))
+			})
+		}
+	}
+	var rest, others source
+	for _, one := range plan.source(s, 0) {
+		if one.rest {
+			rest = append(rest, one)
+		} else {
+			others = append(others, one)
+		}
+	}
+	complete := len(rest) > 0
+	read(others, s.Read)
+	read(rest, func(r answer.Row) {
+		complete = false
+		s.Read(r)
+	})
+	err := group.Wait()
+	if err == nil && complete {
+		plan.complete.from, plan.complete.to = minute.within(s.From, s.To, s.Whole())
+	}
+	return err
+}
+
+// surveySQL is the SQL of the rows that a survey reads.
+func surveySQL(from source) string {
 	keys := []expression{summed("source"), summed("agent"), summed("session"), summed("unit")}
-	from, r, of := plan.source(s, 0).grouped(keys, "rows", "packets", parts)
-	sql := fmt.Sprintf("SELECT toString(%s) AS k0, toString(%s) AS k1, toString(%s) AS k2, %s AS units, toInt64(%s) AS n, sum(toFloat64(ifNull(%s, 0))) AS total, toInt64(%s) AS parts %s GROUP BY k0, k1, k2, units",
-		of[0], of[1], of[2], of[3], r.sum("rows"), r.of("packets"), r.sum(parts), from)
-	return a.read(ctx, sql, nil, answer.Each(s.Read))
+	rows, r, of := from.grouped(keys, "rows", "packets", parts)
+	return fmt.Sprintf("SELECT toString(%s) AS k0, toString(%s) AS k1, toString(%s) AS k2, %s AS units, toInt64(%s) AS n, sum(toFloat64(ifNull(%s, 0))) AS total, toInt64(%s) AS parts %s GROUP BY k0, k1, k2, units",
+		of[0], of[1], of[2], of[3], r.sum("rows"), r.of("packets"), r.sum(parts), rows)
 }
