@@ -65,6 +65,9 @@ func readAll[M any](ctx context.Context, open func(context.Context) (*followed[M
 // transient reports whether a call may succeed later: the server stops or is overloaded, or the
 // connection failed. The end of a connection amid a message has the code of an invalid one.
 func transient(err error) bool {
+	if !isA[*connect.Error](err) {
+		return false // not of a call
+	}
 	switch connect.CodeOf(err) {
 	case connect.CodeUnavailable, connect.CodeDeadlineExceeded, connect.CodeAborted, connect.CodeCanceled:
 		return !isA[*tls.CertificateVerificationError](err) && !isA[x509.UnknownAuthorityError](err) && !isA[tls.RecordHeaderError](err) && !errors.Is(err, api.ErrFingerprint)

@@ -302,6 +302,7 @@ func TestTransient(t *testing.T) {
 	}{
 		"server stops":   {connect.NewError(connect.CodeUnavailable, context.Canceled), true},
 		"cut message":    {connect.NewError(connect.CodeInvalidArgument, context.Canceled), true},
+		"no call":        {context.Canceled, false},
 		"not authorised": {connect.NewError(connect.CodeUnauthenticated, context.Canceled), false},
 		"older server":   {connect.NewError(connect.CodeUnimplemented, context.Canceled), false},
 	} {
