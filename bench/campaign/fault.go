@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"pillion.dev/internal/netns"
+	"pillion.dev/internal/progress"
 )
 
 // fault is one kind of misfortune. It happens to one host, lasts for a while, and is over
@@ -133,13 +134,39 @@ type tally struct {
 	mu     sync.Mutex
 	counts map[string]int
 	begun  time.Time
+	bar    *progress.Bar
+}
+
+// follow shows the time until the context ends.
+func (t *tally) follow(ctx context.Context, seconds int) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		faults := 0
+		t.mu.Lock()
+		for _, n := range t.counts {
+			faults += n
+		}
+		t.bar.Set(int64(time.Since(t.begun).Seconds()), int64(seconds), fmt.Sprintf("%d faults", faults))
+		t.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// say prints a line with the time.
+func (t *tally) say(format string, values ...any) {
+	t.bar.Print(os.Stdout, fmt.Sprintf("%7.1f s  %s", time.Since(t.begun).Seconds(), fmt.Sprintf(format, values...)))
 }
 
 func (t *tally) add(name, host, what string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.counts[name]++
-	fmt.Printf("%7.1f s  %-18s %-10s %s\n", time.Since(t.begun).Seconds(), name, host, what)
+	t.say("%-18s %-10s %s", name, host, what)
 }
 
 // lanes is how many faults may be active at once, on different hosts.

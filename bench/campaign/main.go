@@ -19,8 +19,11 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"sync"
 	"syscall"
 	"time"
+
+	"pillion.dev/internal/progress"
 )
 
 type settings struct {
@@ -79,8 +82,15 @@ func campaign(ctx context.Context, s settings) error {
 	if err = w.start(ctx); err != nil {
 		return err
 	}
-	t := &tally{counts: map[string]int{}, begun: time.Now()}
-	if err = w.faultsAndChecks(ctx, t); err != nil {
+	t := &tally{counts: map[string]int{}, begun: time.Now(), bar: progress.New(os.Stderr, "campaign", progress.Seconds)}
+	following, end := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	group.Go(func() { t.follow(following, s.seconds) })
+	err = w.faultsAndChecks(ctx, t)
+	end()
+	group.Wait()
+	t.bar.End()
+	if err != nil {
 		return err
 	}
 	b, err := w.finish(ctx)
@@ -107,8 +117,9 @@ func (w *world) faultsAndChecks(ctx context.Context, t *tally) error {
 		if err != nil {
 			return fmt.Errorf("checkpoint: %w", err)
 		}
-		fmt.Printf("%7.1f s  checkpoint: %d rows acknowledged, %d archived, %d duplicates, %d lost\n",
-			time.Since(t.begun).Seconds(), b.Acknowledged, b.Archived, b.Duplicates, b.Lost)
+		t.mu.Lock()
+		t.say("checkpoint: %d rows acknowledged, %d archived, %d duplicates, %d lost", b.Acknowledged, b.Archived, b.Duplicates, b.Lost)
+		t.mu.Unlock()
 	}
 	return ctx.Err()
 }

@@ -54,8 +54,11 @@ func Options(flags []*kong.Flag) []Entry {
 		if flag.Tag.Negatable != "" {
 			name = "--[no-]" + flag.Name
 		}
-		if !flag.IsBool() {
+		switch {
+		case !flag.IsBool():
 			name += "=" + flag.FormatPlaceHolder()
+		case flag.PlaceHolder != "":
+			name += "[=" + flag.PlaceHolder + "]"
 		}
 		if flag.Short != 0 {
 			name = fmt.Sprintf("-%c, %s", flag.Short, name)

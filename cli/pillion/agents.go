@@ -24,12 +24,13 @@ type agentsCmd struct {
 }
 
 type agentsListCmd struct {
+	repeated
 	Label string `placeholder:"KEY[=VALUE]" help:"Only agents with this label."`
 }
 
 // Help has the examples.
 func (agentsListCmd) Help() string {
-	return "Examples:\n\n  pillion agents\n  pillion agents --label site=north -o json"
+	return "Examples:\n\n  pillion agents --watch\n  pillion agents --label site=north -o json"
 }
 
 // Run lists agents.
@@ -111,6 +112,7 @@ func origin(g *pillionv1.Agent, key string) string {
 }
 
 type agentsShowCmd struct {
+	repeated
 	Name string `arg:"" predictor:"agent" help:"The agent."`
 }
 

@@ -23,6 +23,7 @@ type alarmsCmd struct {
 }
 
 type alarmsListCmd struct {
+	repeated
 	All   bool   `help:"Also list alarms that have ended in the last 15 minutes."`
 	Match string `placeholder:"LABEL=VALUE" help:"Only alarms with this label."`
 }
@@ -117,6 +118,7 @@ func (c *alarmsSilenceCmd) Run(ctx context.Context, a *app, client *api.Client) 
 }
 
 type alarmsSilencesCmd struct {
+	repeated
 	All bool `help:"Also list those that have expired in the last 24 hours."`
 }
 

@@ -9,13 +9,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
 
 	"connectrpc.com/connect"
 
 	"pillion.dev/api"
 	"pillion.dev/api/pillionv1"
 	"pillion.dev/cli/terminal"
+	"pillion.dev/internal/progress"
 	"pillion.dev/internal/quantity"
 )
 
@@ -59,14 +59,19 @@ func (c *exportCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 	}
 	defer stream.Close()
 	if toOut {
-		_, err := c.copy(stream, a.out, nil)
+		_, err := c.copy(stream, a.out, func(int64, int) {})
 		return failed("export "+c.Stream, err)
 	}
 	var rows int64
+	total := c.total(ctx, client)
 	err = replaceFile(ctx, c.File, 0o644, func(file *os.File) error {
-		progress := newProgress(a.err)
-		defer progress.end()
-		rows, err = c.copy(stream, file, progress)
+		bar := progress.New(a.err, "export "+c.Stream, progress.Count("row"))
+		defer bar.End()
+		var bytes int64
+		rows, err = c.copy(stream, file, func(rows int64, more int) {
+			bytes += int64(more)
+			bar.Set(rows, total, quantity.FormatBytes(bytes))
+		})
 		return err
 	})
 	if err != nil {
@@ -95,48 +100,33 @@ func replaceFile(ctx context.Context, path string, mode fs.FileMode, write func(
 	return os.Rename(file.Name(), path)
 }
 
-func (c *exportCmd) copy(stream *pieces, to io.Writer, progress *progress) (rows int64, err error) {
+// total is how many rows will be exported, 0 if only the server knows.
+func (c *exportCmd) total(ctx context.Context, client *api.Client) int64 {
+	if len(c.Where) > 0 || c.From.message() != nil || c.To.message() != nil {
+		return 0
+	}
+	answer, err := client.Data.ListStreams(ctx, &pillionv1.ListStreamsRequest{})
+	if err != nil {
+		return 0 // the export will report it
+	}
+	stream, err := findStream(answer.Streams, c.Stream)
+	if err != nil {
+		return 0
+	}
+	if c.Limit > 0 {
+		return min(stream.Rows, int64(c.Limit))
+	}
+	return stream.Rows
+}
+
+func (c *exportCmd) copy(stream *pieces, to io.Writer, shown func(rows int64, bytes int)) (rows int64, err error) {
 	for stream.Receive() {
 		piece := stream.Msg()
 		if _, err := to.Write(piece.Data); err != nil {
 			return rows, err
 		}
 		rows = max(rows, piece.Rows)
-		progress.show(rows, len(piece.Data))
+		shown(rows, len(piece.Data))
 	}
 	return rows, stream.Err()
-}
-
-// progress is one line on a terminal; nil shows nothing.
-type progress struct {
-	out   io.Writer
-	begun time.Time
-	drawn time.Time
-	bytes int64
-}
-
-// newProgress is nil if out is not a terminal.
-func newProgress(out io.Writer) *progress {
-	if !terminal.Is(out) {
-		return nil
-	}
-	return &progress{out: out, begun: time.Now()}
-}
-
-func (p *progress) show(rows int64, bytes int) {
-	if p == nil {
-		return
-	}
-	p.bytes += int64(bytes)
-	if now := time.Now(); now.Sub(p.drawn) > 200*time.Millisecond {
-		p.drawn = now
-		rate := float64(p.bytes) / max(now.Sub(p.begun).Seconds(), 0.001)
-		fmt.Fprintf(p.out, "\r%d rows, %s, %s/s\x1b[K", rows, quantity.FormatBytes(p.bytes), quantity.FormatBytes(int64(rate)))
-	}
-}
-
-func (p *progress) end() {
-	if p != nil {
-		fmt.Fprint(p.out, "\r\x1b[K")
-	}
 }

@@ -10,6 +10,7 @@ import (
 )
 
 type flowsCmd struct {
+	repeated
 	Session     string  `placeholder:"NAME" predictor:"session" help:"Flows of this session; default: for each pair of agents, the session with most packets."`
 	Source      string  `placeholder:"AGENT" predictor:"agent" help:"Flows from this agent."`
 	Destination string  `placeholder:"AGENT" predictor:"agent" help:"Flows to this agent."`

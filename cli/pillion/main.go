@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"reflect"
+	"strings"
 	"syscall"
 	"time"
 
@@ -91,6 +92,9 @@ func run(ctx context.Context, args []string) error {
 	defer a.close()
 	if err := parsed.BindToProvider(a.dial); err != nil {
 		return err
+	}
+	if every := everyOf(parsed); every > 0 {
+		return command.Named(parsed, a.repeat(ctx, every, "pillion "+strings.Join(args, " "), func() error { return parsed.Run(a) }))
 	}
 	return command.Named(parsed, parsed.Run(a))
 }

@@ -15,6 +15,8 @@ import (
 	"pillion.dev/api"
 	"pillion.dev/api/pillionv1"
 	"pillion.dev/archive/sqlite"
+	"pillion.dev/internal/progress"
+	"pillion.dev/internal/quantity"
 	"pillion.dev/omsp"
 	"pillion.dev/omsp/collect"
 )
@@ -51,9 +53,9 @@ func (c *omlExportCmd) Run(ctx context.Context, a *app, client *api.Client) erro
 	if tables, err = ofDomain(tables, c.Domain); err != nil {
 		return err
 	}
-	e := &omlExport{client: client, progress: newProgress(a.err)}
+	e := &omlExport{client: client, bar: progress.New(a.err, "export", progress.Count("tuple"))}
 	err = replaceFile(ctx, c.File, 0o644, func(file *os.File) error {
-		defer e.progress.end()
+		defer e.bar.End()
 		return cmp.Or(e.write(ctx, file.Name(), tables), c.free())
 	})
 	if err != nil {
@@ -77,8 +79,10 @@ func (c *omlExportCmd) free() error {
 
 // omlExport is one file that is being written.
 type omlExport struct {
-	client           *api.Client
-	progress         *progress
+	client *api.Client
+	bar    *progress.Bar
+	// bytes were received.
+	bytes            int64
 	tuples, negative int64
 }
 
@@ -129,7 +133,8 @@ func columnsOf(t omlTable) []string {
 // copy inserts the rows that the server exports into a table.
 func (e *omlExport) copy(ctx context.Context, request *pillionv1.ExportRequest, to *sqlite.Table) (rows int64, err error) {
 	err = export(ctx, e.client, request, func(piece *pillionv1.ExportResponse) {
-		e.progress.show(e.tuples+piece.Rows, len(piece.Data))
+		e.bytes += int64(len(piece.Data))
+		e.bar.Set(e.tuples+piece.Rows, 0, quantity.FormatBytes(e.bytes))
 	}, func(batch arrow.RecordBatch) error {
 		rows += batch.NumRows()
 		return to.Add(batch)

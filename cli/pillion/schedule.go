@@ -14,6 +14,7 @@ import (
 )
 
 type scheduleCmd struct {
+	repeated
 	From    moment `placeholder:"TIME" help:"Runs after this time; default: -1d."`
 	To      moment `placeholder:"TIME" help:"Runs before this time; default: +7d."`
 	Session string `placeholder:"NAME" predictor:"session" help:"Only runs of this session."`

@@ -16,7 +16,7 @@ import (
 	"pillion.dev/internal/version"
 )
 
-type healthCmd struct{}
+type healthCmd struct{ repeated }
 
 // Help has the example.
 func (healthCmd) Help() string { return "No token is needed.\n\nExample:\n\n  pillion health" }
@@ -95,6 +95,7 @@ func (c *versionCmd) print(a *app, o object, server *pillionv1.BuildInfoResponse
 }
 
 type eventsCmd struct {
+	repeated
 	From  moment `placeholder:"TIME" help:"Events after this time; default: -1d."`
 	To    moment `placeholder:"TIME" help:"Events before this time; default: now."`
 	Kind  string `placeholder:"NAME" help:"Only events of this kind, such as agent-lost."`

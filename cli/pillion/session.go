@@ -31,7 +31,7 @@ type sessionName struct {
 	Name string `arg:"" predictor:"session" help:"The session."`
 }
 
-type sessionListCmd struct{}
+type sessionListCmd struct{ repeated }
 
 // Help has the example.
 func (sessionListCmd) Help() string { return "Example:\n\n  pillion session list" }
@@ -58,7 +58,10 @@ func sessionTable(sessions ...*pillionv1.Session) *table {
 	return t
 }
 
-type sessionShowCmd struct{ sessionName }
+type sessionShowCmd struct {
+	sessionName
+	repeated
+}
 
 // Help has the example.
 func (sessionShowCmd) Help() string {

@@ -15,6 +15,7 @@ import (
 )
 
 type streamsCmd struct {
+	repeated
 	Name string `arg:"" optional:"" predictor:"stream" help:"Show the columns of this stream."`
 }
 

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"connectrpc.com/connect"
+
 	"pillion.dev/api/pillionv1"
 	"pillion.dev/cli/terminal"
 	"pillion.dev/measure/flows"
@@ -78,7 +80,7 @@ func (f *topFlow) locate(ctx context.Context, s *pillionv1.Selection) (*pillionv
 		return nil, err
 	}
 	if len(answer.GetFlows()) == 0 {
-		return nil, errNoPair
+		return nil, connect.NewError(connect.CodeUnavailable, errNoPair) // it may continue
 	}
 	pair := answer.Flows[0]
 	return &pillionv1.Selection{Session: s.Session, Source: pair.Src, Destination: pair.Dst,

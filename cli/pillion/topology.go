@@ -19,6 +19,7 @@ type topologyCmd struct {
 }
 
 type topologyShowCmd struct {
+	repeated
 	Session string   `placeholder:"NAME" predictor:"session" help:"Only paths of this session."`
 	BySite  bool     `help:"Show all agents of a site as one node, and one path, the last traced, for each route between two sites."`
 	Open    []string `placeholder:"SITE" help:"With --by-site: sites whose agents are shown nevertheless."`

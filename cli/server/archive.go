@@ -11,6 +11,7 @@ import (
 
 	"pillion.dev/archive"
 	"pillion.dev/archive/transfer"
+	"pillion.dev/internal/progress"
 	"pillion.dev/internal/quantity"
 	"pillion.dev/server"
 )
@@ -57,16 +58,24 @@ func (c *copyArchiveCmd) Run(ctx context.Context) error {
 		return err
 	}
 	begun := time.Now()
+	bar := progress.New(os.Stderr, "copy archive", progress.Count("row"))
+	defer bar.End()
 	options := server.Copy{To: c.To, Alone: c.Alone, Stopped: c.ServersStopped}
 	if c.DryRun {
 		options.To, options.Found = "", func(streams []archive.Stream, states int) { found(os.Stdout, streams, states) }
 	}
 	options.Ready = func(states int) {
-		fmt.Fprintf(os.Stderr, "pillion-server: copied %s; servers may start\n", quantity.Count(states, "delivery state"))
+		bar.Print(os.Stderr, fmt.Sprintf("pillion-server: copied %s; servers may start", quantity.Count(states, "delivery state")))
 	}
-	options.Progress = func(p transfer.Progress) { copied(os.Stderr, p, time.Since(begun)) }
-	options.Failed = func(err error) { fmt.Fprintf(os.Stderr, "pillion-server: %v; retrying\n", err) }
+	options.Progress = func(p transfer.Progress) {
+		if bar == nil {
+			copied(os.Stderr, p, time.Since(begun))
+		}
+		bar.Set(p.Done, p.Total, p.Stream)
+	}
+	options.Failed = func(err error) { bar.Print(os.Stderr, fmt.Sprintf("pillion-server: %v; retrying", err)) }
 	outcomes, err := server.CopyArchive(ctx, config, options)
+	bar.End()
 	if err != nil || c.DryRun {
 		return err
 	}
@@ -88,7 +97,7 @@ func found(out io.Writer, streams []archive.Stream, states int) {
 	fmt.Fprintf(out, "%s, %s\n", quantity.Count(len(streams), "stream"), quantity.Count(states, "delivery state"))
 }
 
-// copied prints the progress.
+// copied prints the progress to a log.
 func copied(out io.Writer, p transfer.Progress, since time.Duration) {
 	rate := float64(p.New) / since.Seconds()
 	left := ""

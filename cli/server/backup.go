@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"pillion.dev/internal/progress"
 	"pillion.dev/internal/quantity"
 	"pillion.dev/server"
 	"pillion.dev/server/authority"
@@ -62,7 +63,9 @@ func (c *backupCmd) Run(ctx context.Context) error {
 		return err
 	}
 	begun := time.Now()
-	m, err := backup.Take(ctx, data, archive, c.Destination, progressTo(os.Stderr))
+	bar := progress.New(os.Stderr, "backup", progress.Bytes)
+	m, err := backup.Take(ctx, data, archive, c.Destination, progressTo(os.Stderr, bar))
+	bar.End()
 	if err != nil {
 		return err
 	}
@@ -94,7 +97,9 @@ func (c *restoreCmd) Run() error {
 	if err != nil {
 		return err
 	}
-	m, err := backup.Restore(c.Backup, data, archive, progressTo(os.Stderr))
+	bar := progress.New(os.Stderr, "restore", progress.Bytes)
+	m, err := backup.Restore(c.Backup, data, archive, progressTo(os.Stderr, bar))
+	bar.End()
 	if err != nil {
 		return err
 	}
@@ -115,8 +120,13 @@ func (c *restoreCmd) Run() error {
 	return nil
 }
 
-func progressTo(out io.Writer) backup.Progress {
+// progressTo shows progress as a bar, or in lines if there is no terminal.
+func progressTo(out io.Writer, bar *progress.Bar) backup.Progress {
 	return func(what string, done, total int64) {
+		if bar != nil {
+			bar.Set(done, total, what)
+			return
+		}
 		share := ""
 		if total > 0 {
 			share = fmt.Sprintf(" of %s", quantity.FormatBytes(total))

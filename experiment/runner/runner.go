@@ -14,6 +14,7 @@ import (
 
 	"pillion.dev/api"
 	"pillion.dev/experiment"
+	"pillion.dev/internal/progress"
 	"pillion.dev/internal/quantity"
 	"pillion.dev/lab"
 )
@@ -80,16 +81,19 @@ type runner struct {
 	variables []string // of the environment of all commands
 	stream    *stream
 	described time.Time // when the environment was
+	bar       *progress.Bar
 }
 
 func (r *runner) say(format string, values ...any) {
-	fmt.Fprintf(r.Log, "%s  %s\n", time.Now().Format(time.TimeOnly), fmt.Sprintf(format, values...))
+	r.bar.Print(r.Log, time.Now().Format(time.TimeOnly)+"  "+fmt.Sprintf(format, values...))
 }
 
 // Run carries out an experiment until its stop rule ends it, or ctx does. What is complete
 // by then is in the folder.
 func Run(ctx context.Context, o Options) (err error) {
-	r := &runner{Options: o, spec: o.Spec, turns: len(o.Spec.Order(0)), session: strconv.FormatInt(time.Now().Unix(), 36)}
+	r := &runner{Options: o, spec: o.Spec, turns: len(o.Spec.Order(0)), session: strconv.FormatInt(time.Now().Unix(), 36),
+		bar: progress.New(o.Log, o.Spec.Experiment, progress.Count("run"))}
+	defer r.bar.End()
 	if err := r.check(); err != nil { // before waiting
 		return err
 	}
@@ -247,7 +251,9 @@ func (r *runner) sayProgress() {
 
 // block carries out the runs of a block in their order.
 func (r *runner) block(ctx context.Context, block int) error {
-	for _, turn := range r.spec.Order(block) {
+	blocks := experiment.Progress(r.spec, r.journal.Rows()).Decision.Blocks // the stop rule may add some
+	for i, turn := range r.spec.Order(block) {
+		r.bar.Set(int64(block*r.turns+i), int64(blocks*r.turns), r.spec.Name(turn.Cell))
 		for turn.Attempt = 1; ; turn.Attempt++ {
 			row, failed := r.run(ctx, turn)
 			if failed != nil && row.Why == "" {
