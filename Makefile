@@ -42,8 +42,13 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: install
-install: ## install what is required to build and run (Debian packages, Go); root is required only if something is missing
+ifeq ($(filter command,$(firstword $(origin PREFIX)) $(firstword $(origin DESTDIR))),)
+install: ## install what is required to build and run (Debian packages, Go); root is required only if something is missing. With PREFIX=/usr/local or DESTDIR: build, and install programs, manual pages, completions, units and the C library there
 	@.ci/install
+else
+install: build clib
+	@PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" .ci/install-programs
+endif
 
 .PHONY: install-test
 install-test: ## also install what only the page and the tests require (Node, Chromium, npm and Python packages, an emulator and its kernel)

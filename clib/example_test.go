@@ -94,6 +94,9 @@ func TestInstall(t *testing.T) {
 		t.Errorf("%v: %s", err, pc)
 	}
 	for _, line := range strings.Split(strings.TrimSpace(execute(t, "nm", "-D", "--defined-only", lib+"/libpillion.so.1")), "\n") {
+		if strings.HasSuffix(line, " A LIBPILLION_1") { // the version of all others
+			continue
+		}
 		name := line[strings.LastIndex(line, " ")+1:]
 		if !strings.HasPrefix(name, "oml") && !strings.HasPrefix(name, "o_") && !strings.HasPrefix(name, "pillion_") {
 			t.Errorf("the library exports %s", name)
