@@ -5,7 +5,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/cilium/ebpf"
@@ -57,7 +59,7 @@ func openCgroup() (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find cgroup: %w", err)
 	}
-	if place := cgroupMount(mounts); place != "" {
+	if place := cgroupMount(mounts, isRootCgroup); place != "" {
 		if root, err := os.Open(place); err == nil {
 			return root, nil
 		}
@@ -69,18 +71,33 @@ func openCgroup() (*os.File, error) {
 	return root, nil
 }
 
-// cgroupMount returns where the root of the hierarchy is mounted, or nothing. A line is
-// (proc_pid_mountinfo(5)): ID parent device root place options [tags] - type source options.
-func cgroupMount(mountinfo []byte) string {
+// cgroupMount returns where the root of the hierarchy is mounted, or else that of the cgroup
+// namespace, or nothing. A line is (proc_pid_mountinfo(5)): ID parent device root place options
+// [tags] - type source options. In a namespace below the root, which a container has, the root
+// of a mount that the host has lent is above it: /../..
+func cgroupMount(mountinfo []byte, isRoot func(place string) bool) string {
+	var own string
 	lines := bufio.NewScanner(bytes.NewReader(mountinfo))
 	for lines.Scan() {
 		mount, kind, found := strings.Cut(lines.Text(), " - ")
 		fields := strings.Fields(mount)
-		if found && len(fields) > 4 && strings.HasPrefix(kind, "cgroup2 ") && fields[3] == "/" {
+		if !found || len(fields) < 5 || !strings.HasPrefix(kind, "cgroup2 ") || strings.Trim(fields[3], "/.") != "" {
+			continue
+		}
+		if isRoot(fields[4]) {
 			return fields[4]
 		}
+		if fields[3] == "/" && own == "" {
+			own = fields[4]
+		}
 	}
-	return ""
+	return own
+}
+
+// isRootCgroup: all cgroups but the root count events.
+func isRootCgroup(place string) bool {
+	_, err := os.Stat(filepath.Join(place, "cgroup.events"))
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 func mountCgroup() (*os.File, error) {

@@ -16,6 +16,8 @@ func TestCgroupMount(t *testing.T) {
 		old    = "40 31 0:37 / /sys/fs/cgroup/systemd rw,relatime shared:9 - cgroup cgroup rw,name=systemd\n"
 		part   = "42 31 0:38 /user.slice /mnt/part rw,relatime - cgroup2 cgroup2 rw\n"
 		hybrid = "41 31 0:38 / /sys/fs/cgroup/unified rw,relatime shared:4 master:2 - cgroup2 cgroup2 rw\n"
+		own    = "43 31 0:38 / /sys/fs/cgroup rw - cgroup2 cgroup rw\n"
+		lent   = "44 31 0:38 /../.. /lent ro - cgroup2 cgroup2 rw\n"
 		second = "50 31 0:38 / /second rw - cgroup2 none rw\n"
 	)
 	for _, row := range []struct{ name, mounts, want string }{
@@ -25,10 +27,12 @@ func TestCgroupMount(t *testing.T) {
 		{"behind a part", part + second, "/second"},
 		{"version 1 only", first + old, ""},
 		{"truncated", "41 31 0:38 - cgroup2", ""},
+		{"container with a namespace of its own", own, "/sys/fs/cgroup"},
+		{"container with the host's root", own + lent, "/lent"},
 		{"none", "", ""},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			if got := cgroupMount([]byte(row.mounts)); got != row.want {
+			if got := cgroupMount([]byte(row.mounts), func(place string) bool { return place != "/sys/fs/cgroup" }); got != row.want {
 				t.Errorf("got %q, want %q", got, row.want)
 			}
 		})
