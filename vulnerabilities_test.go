@@ -80,18 +80,23 @@ func TestPythonIsLocked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(string(text), "--require-hashes --requirement python/requirements-test.txt") {
+	if strings.Count(string(text), "pip install ") != 1 || !strings.Contains(string(text), `--require-hashes --requirement "$requirements"`) {
 		t.Error(".ci/install does not require the sums of Python packages")
-	}
-	locked, err := os.ReadFile("python/requirements-test.txt")
-	if err != nil {
-		t.Fatal(err)
 	}
 	begins := regexp.MustCompile(`(?m)^[^\s#].*`)
 	pinned := regexp.MustCompile(`^[a-z0-9._-]+==[0-9][0-9A-Za-z.]* \\\n    --hash=sha256:[0-9a-f]{64}\b`)
-	for _, at := range begins.FindAllIndex(locked, -1) {
-		if !pinned.Match(locked[at[0]:]) {
-			t.Errorf("%s: no version, no sum, or an option", locked[at[0]:at[1]])
+	for _, name := range []string{"python/requirements-test.txt", "dist/site/requirements.txt"} {
+		if !strings.Contains(string(text), name) {
+			t.Errorf(".ci/install does not use %s", name)
+		}
+		locked, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, at := range begins.FindAllIndex(locked, -1) {
+			if !pinned.Match(locked[at[0]:]) {
+				t.Errorf("%s: %s: no version, no sum, or an option", name, locked[at[0]:at[1]])
+			}
 		}
 	}
 }

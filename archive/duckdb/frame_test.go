@@ -9,6 +9,9 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"pillion.dev/archive/ledger"
+	"pillion.dev/measure"
 )
 
 // someRows has a column of each kind of layout.
@@ -100,7 +103,8 @@ func FuzzFrames(f *testing.F) {
 func FuzzScans(f *testing.F) {
 	f.Add([]byte(`{"id":1,"stream":"lines","columns":["v"],"where":[{"column":"time","operator":">=","value":"5"}]}`))
 	f.Add([]byte(`{"stream":"lines\"; DROP TABLE lines","where":[{"column":"v","operator":"; --","value":"1"}]}`))
-	w := &answering{asked: question{Streams: []remoteStream{{"lines", columnsOf(lines), 1}}}}
+	known := &Archive{catalog: &ledger.Catalog{Schemas: map[string]*measure.Schema{lines.Name: lines}}}
+	w := &answering{archive: known, asked: question{Streams: []remoteStream{{"lines", columnsOf(lines), 1}}}}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var request scan
 		if decodeScan(text, &request) != nil {
