@@ -32,6 +32,35 @@ func (s *Scope) HasPair(source, destination string) bool {
 	return s == nil || slices.ContainsFunc(s.Links, func(l Link) bool { return has(l.Sources, source) && has(l.Destinations, destination) })
 }
 
+// And is the scope of what both permit.
+func (s *Scope) And(o *Scope) *Scope {
+	if s == nil {
+		return o
+	}
+	if o == nil {
+		return s
+	}
+	both := &Scope{Agents: common(s.Agents, o.Agents)}
+	for _, one := range s.Links {
+		for _, other := range o.Links {
+			l := Link{Sources: common(one.Sources, other.Sources), Destinations: common(one.Destinations, other.Destinations)}
+			if len(l.Sources) > 0 && len(l.Destinations) > 0 {
+				both.Links = append(both.Links, l)
+			}
+		}
+	}
+	return both
+}
+
+func common(names, sorted []string) (both []string) {
+	for _, name := range names {
+		if has(sorted, name) {
+			both = append(both, name)
+		}
+	}
+	return both
+}
+
 func has(sorted []string, name string) bool {
 	_, found := slices.BinarySearch(sorted, name)
 	return found

@@ -65,3 +65,23 @@ func TestOwns(t *testing.T) {
 		}
 	}
 }
+
+// TestScopesTogether: both scopes have to permit a pair, and nil permits all.
+func TestScopesTogether(t *testing.T) {
+	a := &Scope{Agents: []string{"a", "b", "c"}, Links: []Link{{Sources: []string{"a", "b"}, Destinations: []string{"a", "b"}}, {Sources: []string{"c"}, Destinations: []string{"d"}}}}
+	b := &Scope{Agents: []string{"b", "c", "e"}, Links: []Link{{Sources: []string{"b", "c"}, Destinations: []string{"a", "d"}}, {Sources: []string{"e"}, Destinations: []string{"e"}}}}
+	none := &Scope{}
+	for _, test := range [][2]*Scope{{a, b}, {b, a}, {a, nil}, {nil, a}, {nil, nil}, {a, none}, {none, nil}} {
+		both := test[0].And(test[1])
+		for _, source := range []string{"a", "b", "c", "d", "e"} {
+			if got, want := both.HasAgent(source), test[0].HasAgent(source) && test[1].HasAgent(source); got != want {
+				t.Errorf("%+v and %+v: agent %s is %v", test[0], test[1], source, got)
+			}
+			for _, destination := range []string{"a", "b", "c", "d", "e"} {
+				if got, want := both.HasPair(source, destination), test[0].HasPair(source, destination) && test[1].HasPair(source, destination); got != want {
+					t.Errorf("%+v and %+v: pair %s:%s is %v", test[0], test[1], source, destination, got)
+				}
+			}
+		}
+	}
+}

@@ -2381,6 +2381,449 @@ func (x *TrafficVolume) GetBytesError() float64 {
 	return 0
 }
 
+type ServiceLevelsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// First time, inclusive.
+	From *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
+	// Last time, exclusive; at most 32 days after the first. Until now, if that is earlier.
+	To *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
+	// Only pairs of these selectors, as in the scope of a token; none: all.
+	Scope []string `protobuf:"bytes,3,rep,name=scope,proto3" json:"scope,omitempty"`
+	// Session; empty: for each pair and day the one with most of its packets.
+	Session string `protobuf:"bytes,4,opt,name=session,proto3" json:"session,omitempty"`
+	// Target: least share of minutes with traffic that are up; 0: none.
+	Availability float64 `protobuf:"fixed64,5,opt,name=availability,proto3" json:"availability,omitempty"`
+	// A minute is down if a larger share of its packets is lost.
+	Outage float64 `protobuf:"fixed64,6,opt,name=outage,proto3" json:"outage,omitempty"`
+	// Target: largest share of lost packets; 0: none.
+	Loss float64 `protobuf:"fixed64,7,opt,name=loss,proto3" json:"loss,omitempty"`
+	// Quantile of the delay, between 0 and 1.
+	Quantile float64 `protobuf:"fixed64,8,opt,name=quantile,proto3" json:"quantile,omitempty"`
+	// Target: the quantile is at most this, ns; 0: none.
+	DelayNs       int64 `protobuf:"varint,9,opt,name=delay_ns,json=delayNs,proto3" json:"delay_ns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ServiceLevelsRequest) Reset() {
+	*x = ServiceLevelsRequest{}
+	mi := &file_flow_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ServiceLevelsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ServiceLevelsRequest) ProtoMessage() {}
+
+func (x *ServiceLevelsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_flow_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ServiceLevelsRequest.ProtoReflect.Descriptor instead.
+func (*ServiceLevelsRequest) Descriptor() ([]byte, []int) {
+	return file_flow_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *ServiceLevelsRequest) GetFrom() *timestamppb.Timestamp {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *ServiceLevelsRequest) GetTo() *timestamppb.Timestamp {
+	if x != nil {
+		return x.To
+	}
+	return nil
+}
+
+func (x *ServiceLevelsRequest) GetScope() []string {
+	if x != nil {
+		return x.Scope
+	}
+	return nil
+}
+
+func (x *ServiceLevelsRequest) GetSession() string {
+	if x != nil {
+		return x.Session
+	}
+	return ""
+}
+
+func (x *ServiceLevelsRequest) GetAvailability() float64 {
+	if x != nil {
+		return x.Availability
+	}
+	return 0
+}
+
+func (x *ServiceLevelsRequest) GetOutage() float64 {
+	if x != nil {
+		return x.Outage
+	}
+	return 0
+}
+
+func (x *ServiceLevelsRequest) GetLoss() float64 {
+	if x != nil {
+		return x.Loss
+	}
+	return 0
+}
+
+func (x *ServiceLevelsRequest) GetQuantile() float64 {
+	if x != nil {
+		return x.Quantile
+	}
+	return 0
+}
+
+func (x *ServiceLevelsRequest) GetDelayNs() int64 {
+	if x != nil {
+		return x.DelayNs
+	}
+	return 0
+}
+
+type ServiceLevelsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// End of the range that was read.
+	To *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=to,proto3" json:"to,omitempty"`
+	// Pairs with packets in it; levels are of the 1,000 with most packets.
+	Found uint32 `protobuf:"varint,2,opt,name=found,proto3" json:"found,omitempty"`
+	// Level of the next pair; unset in the first message.
+	Level         *ServiceLevel `protobuf:"bytes,3,opt,name=level,proto3" json:"level,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ServiceLevelsResponse) Reset() {
+	*x = ServiceLevelsResponse{}
+	mi := &file_flow_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ServiceLevelsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ServiceLevelsResponse) ProtoMessage() {}
+
+func (x *ServiceLevelsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_flow_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ServiceLevelsResponse.ProtoReflect.Descriptor instead.
+func (*ServiceLevelsResponse) Descriptor() ([]byte, []int) {
+	return file_flow_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *ServiceLevelsResponse) GetTo() *timestamppb.Timestamp {
+	if x != nil {
+		return x.To
+	}
+	return nil
+}
+
+func (x *ServiceLevelsResponse) GetFound() uint32 {
+	if x != nil {
+		return x.Found
+	}
+	return 0
+}
+
+func (x *ServiceLevelsResponse) GetLevel() *ServiceLevel {
+	if x != nil {
+		return x.Level
+	}
+	return nil
+}
+
+// ServiceLevel is that of a pair of hosts. Intervals have a confidence of 95 %; NaN: unknown. Verdicts are met, missed or undecided;
+// empty: there is no target.
+type ServiceLevel struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Agent that marked the packets.
+	Source string `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
+	// Agent that read the marks.
+	Destination string `protobuf:"bytes,2,opt,name=destination,proto3" json:"destination,omitempty"`
+	// Length of the windows by which it was computed, ms: a minute, unless the archive has no such.
+	StepMs int64 `protobuf:"varint,3,opt,name=step_ms,json=stepMs,proto3" json:"step_ms,omitempty"`
+	// Minutes that are up.
+	Up uint32 `protobuf:"varint,4,opt,name=up,proto3" json:"up,omitempty"`
+	// Minutes that are down.
+	Down uint32 `protobuf:"varint,5,opt,name=down,proto3" json:"down,omitempty"`
+	// Minutes without packets.
+	Silent uint32 `protobuf:"varint,6,opt,name=silent,proto3" json:"silent,omitempty"`
+	// Share of up among up and down; NaN: there are none.
+	Availability float64 `protobuf:"fixed64,7,opt,name=availability,proto3" json:"availability,omitempty"`
+	// Verdict on availability.
+	AvailabilityVerdict string `protobuf:"bytes,8,opt,name=availability_verdict,json=availabilityVerdict,proto3" json:"availability_verdict,omitempty"`
+	// Packets whose sequence numbers were received or counted as lost.
+	Expected uint64 `protobuf:"varint,9,opt,name=expected,proto3" json:"expected,omitempty"`
+	// Expected packets that were not received (RFC 7680).
+	Lost uint64 `protobuf:"varint,10,opt,name=lost,proto3" json:"lost,omitempty"`
+	// Their share.
+	Loss float64 `protobuf:"fixed64,11,opt,name=loss,proto3" json:"loss,omitempty"`
+	// Lower end of the interval of the rate of loss.
+	LossLow float64 `protobuf:"fixed64,12,opt,name=loss_low,json=lossLow,proto3" json:"loss_low,omitempty"`
+	// Upper end.
+	LossHigh float64 `protobuf:"fixed64,13,opt,name=loss_high,json=lossHigh,proto3" json:"loss_high,omitempty"`
+	// Verdict on loss.
+	LossVerdict string `protobuf:"bytes,14,opt,name=loss_verdict,json=lossVerdict,proto3" json:"loss_verdict,omitempty"`
+	// Correlation of the loss of a block of time with the next.
+	LossDependence float64 `protobuf:"fixed64,15,opt,name=loss_dependence,json=lossDependence,proto3" json:"loss_dependence,omitempty"`
+	// Packets with a one-way delay (RFC 7679).
+	Delays uint64 `protobuf:"varint,16,opt,name=delays,proto3" json:"delays,omitempty"`
+	// Quantile of the delays, ns.
+	DelayNs float64 `protobuf:"fixed64,17,opt,name=delay_ns,json=delayNs,proto3" json:"delay_ns,omitempty"`
+	// Lower end of its interval, with the errors of the clocks, ns.
+	DelayLowNs float64 `protobuf:"fixed64,18,opt,name=delay_low_ns,json=delayLowNs,proto3" json:"delay_low_ns,omitempty"`
+	// Upper end.
+	DelayHighNs float64 `protobuf:"fixed64,19,opt,name=delay_high_ns,json=delayHighNs,proto3" json:"delay_high_ns,omitempty"`
+	// Verdict on the delay.
+	DelayVerdict string `protobuf:"bytes,20,opt,name=delay_verdict,json=delayVerdict,proto3" json:"delay_verdict,omitempty"`
+	// Largest bound on the error of both clocks together, ns.
+	ClockErrorNs int64 `protobuf:"varint,21,opt,name=clock_error_ns,json=clockErrorNs,proto3" json:"clock_error_ns,omitempty"`
+	// Share of delays whose clock error is unknown.
+	ClockUnknown float64 `protobuf:"fixed64,22,opt,name=clock_unknown,json=clockUnknown,proto3" json:"clock_unknown,omitempty"`
+	// Blocks of time with traffic, of which the intervals are made.
+	Blocks uint32 `protobuf:"varint,23,opt,name=blocks,proto3" json:"blocks,omitempty"`
+	// Their length, ms.
+	BlockMs int64 `protobuf:"varint,24,opt,name=block_ms,json=blockMs,proto3" json:"block_ms,omitempty"`
+	// Delays are computed from one row in this many, because there were too many; 1: of all.
+	Sampled       uint32 `protobuf:"varint,25,opt,name=sampled,proto3" json:"sampled,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ServiceLevel) Reset() {
+	*x = ServiceLevel{}
+	mi := &file_flow_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ServiceLevel) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ServiceLevel) ProtoMessage() {}
+
+func (x *ServiceLevel) ProtoReflect() protoreflect.Message {
+	mi := &file_flow_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ServiceLevel.ProtoReflect.Descriptor instead.
+func (*ServiceLevel) Descriptor() ([]byte, []int) {
+	return file_flow_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *ServiceLevel) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *ServiceLevel) GetDestination() string {
+	if x != nil {
+		return x.Destination
+	}
+	return ""
+}
+
+func (x *ServiceLevel) GetStepMs() int64 {
+	if x != nil {
+		return x.StepMs
+	}
+	return 0
+}
+
+func (x *ServiceLevel) GetUp() uint32 {
+	if x != nil {
+		return x.Up
+	}
+	return 0
+}
+
+func (x *ServiceLevel) GetDown() uint32 {
+	if x != nil {
+		return x.Down
+	}
+	return 0
+}
+
+func (x *ServiceLevel) GetSilent() uint32 {
+	if x != nil {
+		return x.Silent
+	}
+	return 0
+}
+
+func (x *ServiceLevel) GetAvailability() float64 {
+	if x != nil {
+		return x.Availability
+	}
+	return 0
+}
+
+func (x *ServiceLevel) GetAvailabilityVerdict() string {
+	if x != nil {
+		return x.AvailabilityVerdict
+	}
+	return ""
+}
+
+func (x *ServiceLevel) GetExpected() uint64 {
+	if x != nil {
+		return x.Expected
+	}
+	return 0
+}
+
+func (x *ServiceLevel) GetLost() uint64 {
+	if x != nil {
+		return x.Lost
+	}
+	return 0
+}
+
+func (x *ServiceLevel) GetLoss() float64 {
+	if x != nil {
+		return x.Loss
+	}
+	return 0
+}
+
+func (x *ServiceLevel) GetLossLow() float64 {
+	if x != nil {
+		return x.LossLow
+	}
+	return 0
+}
+
+func (x *ServiceLevel) GetLossHigh() float64 {
+	if x != nil {
+		return x.LossHigh
+	}
+	return 0
+}
+
+func (x *ServiceLevel) GetLossVerdict() string {
+	if x != nil {
+		return x.LossVerdict
+	}
+	return ""
+}
+
+func (x *ServiceLevel) GetLossDependence() float64 {
+	if x != nil {
+		return x.LossDependence
+	}
+	return 0
+}
+
+func (x *ServiceLevel) GetDelays() uint64 {
+	if x != nil {
+		return x.Delays
+	}
+	return 0
+}
+
+func (x *ServiceLevel) GetDelayNs() float64 {
+	if x != nil {
+		return x.DelayNs
+	}
+	return 0
+}
+
+func (x *ServiceLevel) GetDelayLowNs() float64 {
+	if x != nil {
+		return x.DelayLowNs
+	}
+	return 0
+}
+
+func (x *ServiceLevel) GetDelayHighNs() float64 {
+	if x != nil {
+		return x.DelayHighNs
+	}
+	return 0
+}
+
+func (x *ServiceLevel) GetDelayVerdict() string {
+	if x != nil {
+		return x.DelayVerdict
+	}
+	return ""
+}
+
+func (x *ServiceLevel) GetClockErrorNs() int64 {
+	if x != nil {
+		return x.ClockErrorNs
+	}
+	return 0
+}
+
+func (x *ServiceLevel) GetClockUnknown() float64 {
+	if x != nil {
+		return x.ClockUnknown
+	}
+	return 0
+}
+
+func (x *ServiceLevel) GetBlocks() uint32 {
+	if x != nil {
+		return x.Blocks
+	}
+	return 0
+}
+
+func (x *ServiceLevel) GetBlockMs() int64 {
+	if x != nil {
+		return x.BlockMs
+	}
+	return 0
+}
+
+func (x *ServiceLevel) GetSampled() uint32 {
+	if x != nil {
+		return x.Sampled
+	}
+	return 0
+}
+
 var File_flow_proto protoreflect.FileDescriptor
 
 const file_flow_proto_rawDesc = "" +
@@ -2588,7 +3031,49 @@ const file_flow_proto_rawDesc = "" +
 	" \x01(\x01R\fpacketsError\x12'\n" +
 	"\x0festimated_bytes\x18\v \x01(\x01R\x0eestimatedBytes\x12\x1f\n" +
 	"\vbytes_error\x18\f \x01(\x01R\n" +
-	"bytesError2\xc8\x04\n" +
+	"bytesError\"\xa9\x02\n" +
+	"\x14ServiceLevelsRequest\x12.\n" +
+	"\x04from\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x12*\n" +
+	"\x02to\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02to\x12\x14\n" +
+	"\x05scope\x18\x03 \x03(\tR\x05scope\x12\x18\n" +
+	"\asession\x18\x04 \x01(\tR\asession\x12\"\n" +
+	"\favailability\x18\x05 \x01(\x01R\favailability\x12\x16\n" +
+	"\x06outage\x18\x06 \x01(\x01R\x06outage\x12\x12\n" +
+	"\x04loss\x18\a \x01(\x01R\x04loss\x12\x1a\n" +
+	"\bquantile\x18\b \x01(\x01R\bquantile\x12\x19\n" +
+	"\bdelay_ns\x18\t \x01(\x03R\adelayNs\"\x89\x01\n" +
+	"\x15ServiceLevelsResponse\x12*\n" +
+	"\x02to\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02to\x12\x14\n" +
+	"\x05found\x18\x02 \x01(\rR\x05found\x12.\n" +
+	"\x05level\x18\x03 \x01(\v2\x18.pillion.v1.ServiceLevelR\x05level\"\xf2\x05\n" +
+	"\fServiceLevel\x12\x16\n" +
+	"\x06source\x18\x01 \x01(\tR\x06source\x12 \n" +
+	"\vdestination\x18\x02 \x01(\tR\vdestination\x12\x17\n" +
+	"\astep_ms\x18\x03 \x01(\x03R\x06stepMs\x12\x0e\n" +
+	"\x02up\x18\x04 \x01(\rR\x02up\x12\x12\n" +
+	"\x04down\x18\x05 \x01(\rR\x04down\x12\x16\n" +
+	"\x06silent\x18\x06 \x01(\rR\x06silent\x12\"\n" +
+	"\favailability\x18\a \x01(\x01R\favailability\x121\n" +
+	"\x14availability_verdict\x18\b \x01(\tR\x13availabilityVerdict\x12\x1a\n" +
+	"\bexpected\x18\t \x01(\x04R\bexpected\x12\x12\n" +
+	"\x04lost\x18\n" +
+	" \x01(\x04R\x04lost\x12\x12\n" +
+	"\x04loss\x18\v \x01(\x01R\x04loss\x12\x19\n" +
+	"\bloss_low\x18\f \x01(\x01R\alossLow\x12\x1b\n" +
+	"\tloss_high\x18\r \x01(\x01R\blossHigh\x12!\n" +
+	"\floss_verdict\x18\x0e \x01(\tR\vlossVerdict\x12'\n" +
+	"\x0floss_dependence\x18\x0f \x01(\x01R\x0elossDependence\x12\x16\n" +
+	"\x06delays\x18\x10 \x01(\x04R\x06delays\x12\x19\n" +
+	"\bdelay_ns\x18\x11 \x01(\x01R\adelayNs\x12 \n" +
+	"\fdelay_low_ns\x18\x12 \x01(\x01R\n" +
+	"delayLowNs\x12\"\n" +
+	"\rdelay_high_ns\x18\x13 \x01(\x01R\vdelayHighNs\x12#\n" +
+	"\rdelay_verdict\x18\x14 \x01(\tR\fdelayVerdict\x12$\n" +
+	"\x0eclock_error_ns\x18\x15 \x01(\x03R\fclockErrorNs\x12#\n" +
+	"\rclock_unknown\x18\x16 \x01(\x01R\fclockUnknown\x12\x16\n" +
+	"\x06blocks\x18\x17 \x01(\rR\x06blocks\x12\x19\n" +
+	"\bblock_ms\x18\x18 \x01(\x03R\ablockMs\x12\x18\n" +
+	"\asampled\x18\x19 \x01(\rR\asampled2\xa0\x05\n" +
 	"\vFlowService\x12G\n" +
 	"\aWindows\x12\x1a.pillion.v1.WindowsRequest\x1a\x1b.pillion.v1.WindowsResponse\"\x03\x90\x02\x01\x12S\n" +
 	"\fWatchWindows\x12\x1f.pillion.v1.WatchWindowsRequest\x1a .pillion.v1.WatchWindowsResponse0\x01\x12M\n" +
@@ -2598,7 +3083,8 @@ const file_flow_proto_rawDesc = "" +
 	"SiteMatrix\x12\x1d.pillion.v1.SiteMatrixRequest\x1a\x1e.pillion.v1.SiteMatrixResponse\"\x03\x90\x02\x01\x12P\n" +
 	"\n" +
 	"PairClocks\x12\x1d.pillion.v1.PairClocksRequest\x1a\x1e.pillion.v1.PairClocksResponse\"\x03\x90\x02\x01\x12Y\n" +
-	"\rTrafficMatrix\x12 .pillion.v1.TrafficMatrixRequest\x1a!.pillion.v1.TrafficMatrixResponse\"\x03\x90\x02\x01\x12M\n" +
+	"\rTrafficMatrix\x12 .pillion.v1.TrafficMatrixRequest\x1a!.pillion.v1.TrafficMatrixResponse\"\x03\x90\x02\x01\x12V\n" +
+	"\rServiceLevels\x12 .pillion.v1.ServiceLevelsRequest\x1a!.pillion.v1.ServiceLevelsResponse0\x01\x12M\n" +
 	"\tListFlows\x12\x1c.pillion.v1.ListFlowsRequest\x1a\x1d.pillion.v1.ListFlowsResponse\"\x03\x90\x02\x01B%Z#pillion.dev/api/pillionv1;pillionv1b\x06proto3"
 
 var (
@@ -2613,7 +3099,7 @@ func file_flow_proto_rawDescGZIP() []byte {
 	return file_flow_proto_rawDescData
 }
 
-var file_flow_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_flow_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_flow_proto_goTypes = []any{
 	(*Selection)(nil),             // 0: pillion.v1.Selection
 	(*Window)(nil),                // 1: pillion.v1.Window
@@ -2641,7 +3127,10 @@ var file_flow_proto_goTypes = []any{
 	(*TrafficMatrixRequest)(nil),  // 23: pillion.v1.TrafficMatrixRequest
 	(*TrafficMatrixResponse)(nil), // 24: pillion.v1.TrafficMatrixResponse
 	(*TrafficVolume)(nil),         // 25: pillion.v1.TrafficVolume
-	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
+	(*ServiceLevelsRequest)(nil),  // 26: pillion.v1.ServiceLevelsRequest
+	(*ServiceLevelsResponse)(nil), // 27: pillion.v1.ServiceLevelsResponse
+	(*ServiceLevel)(nil),          // 28: pillion.v1.ServiceLevel
+	(*timestamppb.Timestamp)(nil), // 29: google.protobuf.Timestamp
 }
 var file_flow_proto_depIdxs = []int32{
 	3,  // 0: pillion.v1.Window.delay:type_name -> pillion.v1.Distribution
@@ -2650,15 +3139,15 @@ var file_flow_proto_depIdxs = []int32{
 	3,  // 3: pillion.v1.CorrectedDelay.delay:type_name -> pillion.v1.Distribution
 	4,  // 4: pillion.v1.Distribution.histogram:type_name -> pillion.v1.Histogram
 	0,  // 5: pillion.v1.WindowsRequest.selection:type_name -> pillion.v1.Selection
-	26, // 6: pillion.v1.WindowsRequest.from:type_name -> google.protobuf.Timestamp
-	26, // 7: pillion.v1.WindowsRequest.to:type_name -> google.protobuf.Timestamp
+	29, // 6: pillion.v1.WindowsRequest.from:type_name -> google.protobuf.Timestamp
+	29, // 7: pillion.v1.WindowsRequest.to:type_name -> google.protobuf.Timestamp
 	1,  // 8: pillion.v1.WindowsResponse.windows:type_name -> pillion.v1.Window
 	0,  // 9: pillion.v1.WatchWindowsRequest.selection:type_name -> pillion.v1.Selection
 	1,  // 10: pillion.v1.WatchWindowsResponse.windows:type_name -> pillion.v1.Window
 	11, // 11: pillion.v1.PairClocksResponse.clocks:type_name -> pillion.v1.PairClock
-	26, // 12: pillion.v1.PairClock.segment:type_name -> google.protobuf.Timestamp
-	26, // 13: pillion.v1.PairClock.since:type_name -> google.protobuf.Timestamp
-	26, // 14: pillion.v1.PairClock.until:type_name -> google.protobuf.Timestamp
+	29, // 12: pillion.v1.PairClock.segment:type_name -> google.protobuf.Timestamp
+	29, // 13: pillion.v1.PairClock.since:type_name -> google.protobuf.Timestamp
+	29, // 14: pillion.v1.PairClock.until:type_name -> google.protobuf.Timestamp
 	13, // 15: pillion.v1.WatchPairsRequest.sites:type_name -> pillion.v1.SitePair
 	13, // 16: pillion.v1.SiteMatrixRequest.hosts:type_name -> pillion.v1.SitePair
 	16, // 17: pillion.v1.SiteMatrixResponse.sites:type_name -> pillion.v1.Site
@@ -2667,35 +3156,41 @@ var file_flow_proto_depIdxs = []int32{
 	1,  // 20: pillion.v1.SiteFigures.total:type_name -> pillion.v1.Window
 	18, // 21: pillion.v1.SiteFigures.worst:type_name -> pillion.v1.HostFigures
 	1,  // 22: pillion.v1.Flow.total:type_name -> pillion.v1.Window
-	26, // 23: pillion.v1.Flow.last:type_name -> google.protobuf.Timestamp
+	29, // 23: pillion.v1.Flow.last:type_name -> google.protobuf.Timestamp
 	0,  // 24: pillion.v1.ListFlowsRequest.selection:type_name -> pillion.v1.Selection
-	26, // 25: pillion.v1.ListFlowsRequest.from:type_name -> google.protobuf.Timestamp
-	26, // 26: pillion.v1.ListFlowsRequest.to:type_name -> google.protobuf.Timestamp
+	29, // 25: pillion.v1.ListFlowsRequest.from:type_name -> google.protobuf.Timestamp
+	29, // 26: pillion.v1.ListFlowsRequest.to:type_name -> google.protobuf.Timestamp
 	20, // 27: pillion.v1.ListFlowsResponse.flows:type_name -> pillion.v1.Flow
 	0,  // 28: pillion.v1.TrafficMatrixRequest.selection:type_name -> pillion.v1.Selection
-	26, // 29: pillion.v1.TrafficMatrixRequest.from:type_name -> google.protobuf.Timestamp
-	26, // 30: pillion.v1.TrafficMatrixRequest.to:type_name -> google.protobuf.Timestamp
+	29, // 29: pillion.v1.TrafficMatrixRequest.from:type_name -> google.protobuf.Timestamp
+	29, // 30: pillion.v1.TrafficMatrixRequest.to:type_name -> google.protobuf.Timestamp
 	25, // 31: pillion.v1.TrafficMatrixResponse.volumes:type_name -> pillion.v1.TrafficVolume
 	25, // 32: pillion.v1.TrafficMatrixResponse.total:type_name -> pillion.v1.TrafficVolume
-	5,  // 33: pillion.v1.FlowService.Windows:input_type -> pillion.v1.WindowsRequest
-	7,  // 34: pillion.v1.FlowService.WatchWindows:input_type -> pillion.v1.WatchWindowsRequest
-	12, // 35: pillion.v1.FlowService.WatchPairs:input_type -> pillion.v1.WatchPairsRequest
-	14, // 36: pillion.v1.FlowService.SiteMatrix:input_type -> pillion.v1.SiteMatrixRequest
-	9,  // 37: pillion.v1.FlowService.PairClocks:input_type -> pillion.v1.PairClocksRequest
-	23, // 38: pillion.v1.FlowService.TrafficMatrix:input_type -> pillion.v1.TrafficMatrixRequest
-	21, // 39: pillion.v1.FlowService.ListFlows:input_type -> pillion.v1.ListFlowsRequest
-	6,  // 40: pillion.v1.FlowService.Windows:output_type -> pillion.v1.WindowsResponse
-	8,  // 41: pillion.v1.FlowService.WatchWindows:output_type -> pillion.v1.WatchWindowsResponse
-	19, // 42: pillion.v1.FlowService.WatchPairs:output_type -> pillion.v1.WatchPairsResponse
-	15, // 43: pillion.v1.FlowService.SiteMatrix:output_type -> pillion.v1.SiteMatrixResponse
-	10, // 44: pillion.v1.FlowService.PairClocks:output_type -> pillion.v1.PairClocksResponse
-	24, // 45: pillion.v1.FlowService.TrafficMatrix:output_type -> pillion.v1.TrafficMatrixResponse
-	22, // 46: pillion.v1.FlowService.ListFlows:output_type -> pillion.v1.ListFlowsResponse
-	40, // [40:47] is the sub-list for method output_type
-	33, // [33:40] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	29, // 33: pillion.v1.ServiceLevelsRequest.from:type_name -> google.protobuf.Timestamp
+	29, // 34: pillion.v1.ServiceLevelsRequest.to:type_name -> google.protobuf.Timestamp
+	29, // 35: pillion.v1.ServiceLevelsResponse.to:type_name -> google.protobuf.Timestamp
+	28, // 36: pillion.v1.ServiceLevelsResponse.level:type_name -> pillion.v1.ServiceLevel
+	5,  // 37: pillion.v1.FlowService.Windows:input_type -> pillion.v1.WindowsRequest
+	7,  // 38: pillion.v1.FlowService.WatchWindows:input_type -> pillion.v1.WatchWindowsRequest
+	12, // 39: pillion.v1.FlowService.WatchPairs:input_type -> pillion.v1.WatchPairsRequest
+	14, // 40: pillion.v1.FlowService.SiteMatrix:input_type -> pillion.v1.SiteMatrixRequest
+	9,  // 41: pillion.v1.FlowService.PairClocks:input_type -> pillion.v1.PairClocksRequest
+	23, // 42: pillion.v1.FlowService.TrafficMatrix:input_type -> pillion.v1.TrafficMatrixRequest
+	26, // 43: pillion.v1.FlowService.ServiceLevels:input_type -> pillion.v1.ServiceLevelsRequest
+	21, // 44: pillion.v1.FlowService.ListFlows:input_type -> pillion.v1.ListFlowsRequest
+	6,  // 45: pillion.v1.FlowService.Windows:output_type -> pillion.v1.WindowsResponse
+	8,  // 46: pillion.v1.FlowService.WatchWindows:output_type -> pillion.v1.WatchWindowsResponse
+	19, // 47: pillion.v1.FlowService.WatchPairs:output_type -> pillion.v1.WatchPairsResponse
+	15, // 48: pillion.v1.FlowService.SiteMatrix:output_type -> pillion.v1.SiteMatrixResponse
+	10, // 49: pillion.v1.FlowService.PairClocks:output_type -> pillion.v1.PairClocksResponse
+	24, // 50: pillion.v1.FlowService.TrafficMatrix:output_type -> pillion.v1.TrafficMatrixResponse
+	27, // 51: pillion.v1.FlowService.ServiceLevels:output_type -> pillion.v1.ServiceLevelsResponse
+	22, // 52: pillion.v1.FlowService.ListFlows:output_type -> pillion.v1.ListFlowsResponse
+	45, // [45:53] is the sub-list for method output_type
+	37, // [37:45] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_flow_proto_init() }
@@ -2709,7 +3204,7 @@ func file_flow_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_flow_proto_rawDesc), len(file_flow_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   26,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

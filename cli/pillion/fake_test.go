@@ -371,6 +371,24 @@ func (f *fake) RevokeToken(context.Context, *pillionv1.RevokeTokenRequest) (*pil
 	return &pillionv1.RevokeTokenResponse{}, nil
 }
 
+func (f *fake) ServiceLevels(_ context.Context, r *pillionv1.ServiceLevelsRequest, to *connect.ServerStream[pillionv1.ServiceLevelsResponse]) error {
+	f.note("levels of %v from %v, availability %v, outage %v, loss %v, p%v %v", r.Scope, r.From.AsTime().Format(time.DateOnly), r.Availability, r.Outage, r.Loss, 100*r.Quantile, time.Duration(r.DelayNs))
+	nan := math.NaN()
+	for _, level := range []*pillionv1.ServiceLevel{
+		nil,
+		{Source: "acme1", Destination: "acme2", StepMs: 60_000, Up: 38_773, Down: 107, Silent: 4320, Availability: 0.997248, AvailabilityVerdict: "missed", Expected: 3_888_000, Lost: 10_550,
+			Loss: 0.0027135, LossLow: 0.0000741, LossHigh: 0.014703, LossVerdict: "undecided", Delays: 3_877_450, DelayNs: 12_300_000, DelayLowNs: 11_900_000, DelayHighNs: 12_800_000,
+			DelayVerdict: "met", ClockErrorNs: 35_000, Blocks: 27, BlockMs: 86_400_000, Sampled: 1},
+		{Source: "acme2", Destination: "exchange", StepMs: 3_600_000, Up: 60, Silent: 43_140, Availability: 1, AvailabilityVerdict: "met", Expected: 7, Loss: 0, LossLow: nan, LossHigh: nan,
+			LossVerdict: "undecided", Delays: 7, DelayNs: 900_000, DelayLowNs: nan, DelayHighNs: nan, DelayVerdict: "undecided", ClockUnknown: 1, Blocks: 1, BlockMs: 3_600_000, Sampled: 2},
+	} {
+		if err := to.Send(&pillionv1.ServiceLevelsResponse{To: at(0), Found: 2, Level: level}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (f *fake) ListFlows(_ context.Context, r *pillionv1.ListFlowsRequest) (*pillionv1.ListFlowsResponse, error) {
 	total := &pillionv1.Window{
 		StartMs: noon.UnixMilli(), Packets: 200, Bytes: 20_000, Expected: 202, Lost: 2, ClockErrorNs: 35_000,

@@ -33,6 +33,7 @@ type cli struct {
 	Topology   topologyCmd   `cmd:"" help:"Show traced paths between hosts."`
 	Flows      flowsCmd      `cmd:"" help:"List flows with their loss and delay."`
 	Matrix     matrixCmd     `cmd:"" help:"Show the traffic matrix: packets and bytes between agents, labels, prefixes or hosts."`
+	Report     reportCmd     `cmd:"" help:"Report what was measured in a month against the targets of a service."`
 	Streams    streamsCmd    `cmd:"" help:"List the streams in the archive and their columns."`
 	Retention  retentionCmd  `cmd:"" help:"Show or set how long the archive keeps a stream."`
 	Query      queryCmd      `cmd:"" help:"Query the archive in SQL."`

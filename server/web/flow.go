@@ -41,6 +41,7 @@ type flows struct {
 	siteLabel string
 	clocks    Clocks
 	control   Control
+	scopes    *scopes
 }
 
 // Windows returns the sums of a time range in windows.

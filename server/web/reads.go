@@ -42,9 +42,9 @@ func (r reads) Windows(ctx context.Context, question archive.Windows) (archive.W
 	return r.Archive.Windows(ctx, question)
 }
 
-// Flows implements Archive.
+// Flows implements Archive. A question may have a scope, which limits it further.
 func (r reads) Flows(ctx context.Context, question archive.Flows) (archive.FlowsAnswer, error) {
-	question.Scope = scopeOf(ctx)
+	question.Scope = scopeOf(ctx).And(question.Scope)
 	return r.Archive.Flows(ctx, question)
 }
 

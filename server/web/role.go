@@ -99,12 +99,13 @@ var roles = map[string]rule{
 	pillionv1connect.DataServiceExportProcedure:       {viewer, here, within},
 	pillionv1connect.DataServiceSetRetentionProcedure: {admin, here, refused},
 
-	pillionv1connect.FlowServiceWindowsProcedure:      {viewer, here, within},
-	pillionv1connect.FlowServiceWatchWindowsProcedure: {viewer, here, within},
-	pillionv1connect.FlowServiceWatchPairsProcedure:   {viewer, here, within},
-	pillionv1connect.FlowServiceSiteMatrixProcedure:   {viewer, here, within},
-	pillionv1connect.FlowServiceListFlowsProcedure:    {viewer, here, within},
-	pillionv1connect.FlowServicePairClocksProcedure:   {viewer, here, within},
+	pillionv1connect.FlowServiceWindowsProcedure:       {viewer, here, within},
+	pillionv1connect.FlowServiceWatchWindowsProcedure:  {viewer, here, within},
+	pillionv1connect.FlowServiceWatchPairsProcedure:    {viewer, here, within},
+	pillionv1connect.FlowServiceSiteMatrixProcedure:    {viewer, here, within},
+	pillionv1connect.FlowServiceListFlowsProcedure:     {viewer, here, within},
+	pillionv1connect.FlowServicePairClocksProcedure:    {viewer, here, within},
+	pillionv1connect.FlowServiceServiceLevelsProcedure: {viewer, here, within},
 	// Sampling is known where sessions are controlled.
 	pillionv1connect.FlowServiceTrafficMatrixProcedure: {viewer, leading, within},
 

@@ -99,7 +99,7 @@ func TestViewersReadAndNothingElse(t *testing.T) {
 		"AlarmService":    {"ListAlarms", "ListAlarmRules", "ListSilences"},
 		"SessionService":  {"PlanSession", "ListSessions", "GetSession", "ListRuns", "ListPoints"},
 		"DataService":     {"ListStreams", "Tail", "Series", "ListRows", "Export"},
-		"FlowService":     {"Windows", "WatchWindows", "WatchPairs", "ListFlows", "PairClocks", "SiteMatrix", "TrafficMatrix"},
+		"FlowService":     {"Windows", "WatchWindows", "WatchPairs", "ListFlows", "PairClocks", "SiteMatrix", "TrafficMatrix", "ServiceLevels"},
 		"TopologyService": {"GetTopology", "GetPathChange", "GetRouterDelays"},
 		"ServerService":   {"WhoAmI", "ListEvents", "Health", "BuildInfo"},
 		"EnrolService":    {"Enrol", "Renew", "Standing"}, // of hosts, authenticated otherwise

@@ -57,13 +57,19 @@ func (s *scopes) current(token string, selectors session.Scope) keptScope {
 			delete(s.kept, other)
 		}
 	}
-	agents, links := selectors.Resolve(hostsOf(s.control))
-	resolved := keptScope{Scope: &archive.Scope{Agents: agents}, at: now, valid: s.valid(token, selectors, now)}
-	for _, l := range links {
-		resolved.Links = append(resolved.Links, archive.Link{Sources: l.Sources, Destinations: l.Destinations})
-	}
+	resolved := keptScope{Scope: s.resolve(selectors), at: now, valid: s.valid(token, selectors, now)}
 	s.kept[key] = resolved
 	return resolved
+}
+
+// resolve returns the agents and pairs of selectors.
+func (s *scopes) resolve(selectors session.Scope) *archive.Scope {
+	agents, links := selectors.Resolve(hostsOf(s.control))
+	scope := &archive.Scope{Agents: agents}
+	for _, l := range links {
+		scope.Links = append(scope.Links, archive.Link{Sources: l.Sources, Destinations: l.Destinations})
+	}
+	return scope
 }
 
 // valid reports whether a token can still be used with these selectors.

@@ -210,7 +210,7 @@ func (s *Server) routes(ctx context.Context, o Options, seconds *live.Pairs, fil
 	service(pillionv1connect.NewAlarmServiceHandler(&alarms{o.Alarms}, options))
 	service(pillionv1connect.NewSessionServiceHandler(&sessions{o.Control, o.Now}, options))
 	service(pillionv1connect.NewDataServiceHandler(rows, options))
-	service(pillionv1connect.NewFlowServiceHandler(&flows{rows, seconds, o.SiteLabel, o.Clocks, o.Control}, options))
+	service(pillionv1connect.NewFlowServiceHandler(&flows{rows, seconds, o.SiteLabel, o.Clocks, o.Control, s.scopes}, options))
 	service(pillionv1connect.NewTopologyServiceHandler(&paths{rows, o.Topology, o.Control, seconds}, options))
 	service(pillionv1connect.NewServerServiceHandler(&serverService{s, rows.questions}, options))
 	service(pillionv1connect.NewEnrolServiceHandler(&enrolment{s, o.Control, o.Bus}, options))

@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file flow.proto.
  */
 export const file_flow: GenFile = /*@__PURE__*/
-  fileDesc("CgpmbG93LnByb3RvEgpwaWxsaW9uLnYxIogBCglTZWxlY3Rpb24SDgoGc291cmNlGAEgASgJEhMKC2Rlc3RpbmF0aW9uGAIgASgJEg8KB3Nlc3Npb24YAyABKAkSCwoDc3JjGAQgASgJEgsKA2RzdBgFIAEoCRINCgVwcm90bxgGIAEoCRINCgVzcG9ydBgHIAEoDRINCgVkcG9ydBgIIAEoDSLGAgoGV2luZG93EhAKCHN0YXJ0X21zGAEgASgDEg8KB3BhY2tldHMYAiABKAQSDQoFYnl0ZXMYAyABKAQSEAoIZXhwZWN0ZWQYBCABKAQSDAoEbG9zdBgFIAEoBBISCgpkdXBsaWNhdGVkGAYgASgEEhEKCXJlb3JkZXJlZBgHIAEoBBIMCgRsYXRlGAggASgEEicKBWRlbGF5GAkgASgLMhgucGlsbGlvbi52MS5EaXN0cmlidXRpb24SJgoEaXBkdhgKIAEoCzIYLnBpbGxpb24udjEuRGlzdHJpYnV0aW9uEhYKDmNsb2NrX2Vycm9yX25zGAsgASgBEhEKCXVuY2hlY2tlZBgOIAEoBBItCgljb3JyZWN0ZWQYDyABKAsyGi5waWxsaW9uLnYxLkNvcnJlY3RlZERlbGF5SgQIDBANSgQIDRAOIsUBCg5Db3JyZWN0ZWREZWxheRInCgVkZWxheRgBIAEoCzIYLnBpbGxpb24udjEuRGlzdHJpYnV0aW9uEhEKCW9mZnNldF9ucxgCIAEoARIQCghib3VuZF9ucxgDIAEoARIQCghza2V3X3BwYhgEIAEoARIWCg5za2V3X2JvdW5kX3BwYhgFIAEoARIQCghkcmlmdF9ucxgGIAEoARIVCg1yZXNvbHV0aW9uX25zGAcgASgBEhIKCnNlZ21lbnRfbXMYCCABKAMiqAEKDERpc3RyaWJ1dGlvbhINCgVjb3VudBgBIAEoBBIOCgZtaW5fbnMYAiABKAESDwoHbWVhbl9ucxgDIAEoARIOCgZwNTBfbnMYBCABKAESDgoGcDkwX25zGAUgASgBEg4KBnA5OV9ucxgGIAEoARIOCgZtYXhfbnMYByABKAESKAoJaGlzdG9ncmFtGAggASgLMhUucGlsbGlvbi52MS5IaXN0b2dyYW0iQgoJSGlzdG9ncmFtEhEKCWJvdW5kc19ucxgBIAMoARIOCgZjb3VudHMYAiADKAESEgoKb2Zmc2V0c19ucxgDIAMoASLDAQoOV2luZG93c1JlcXVlc3QSKAoJc2VsZWN0aW9uGAEgASgLMhUucGlsbGlvbi52MS5TZWxlY3Rpb24SKAoEZnJvbRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASJgoCdG8YAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBnBvaW50cxgEIAEoDRISCgpoaXN0b2dyYW1zGAUgASgIEhEKCWNvcnJlY3RlZBgGIAEoCCJqCg9XaW5kb3dzUmVzcG9uc2USIwoHd2luZG93cxgBIAMoCzISLnBpbGxpb24udjEuV2luZG93Eg8KB3N0ZXBfbXMYAiABKAMSDwoHc2FtcGxlZBgDIAEoDRIQCghzZXNzaW9ucxgEIAMoCSJ3ChNXYXRjaFdpbmRvd3NSZXF1ZXN0EigKCXNlbGVjdGlvbhgBIAEoCzIVLnBpbGxpb24udjEuU2VsZWN0aW9uEhIKCmhpc3RvZ3JhbXMYAiABKAgSDwoHc3RlcF9tcxgDIAEoAxIRCgljb3JyZWN0ZWQYBCABKAgiTAoUV2F0Y2hXaW5kb3dzUmVzcG9uc2USIwoHd2luZG93cxgBIAMoCzISLnBpbGxpb24udjEuV2luZG93Eg8KB3N0ZXBfbXMYAiABKAMiOAoRUGFpckNsb2Nrc1JlcXVlc3QSDgoGc291cmNlGAEgASgJEhMKC2Rlc3RpbmF0aW9uGAIgASgJIjsKElBhaXJDbG9ja3NSZXNwb25zZRIlCgZjbG9ja3MYASADKAsyFS5waWxsaW9uLnYxLlBhaXJDbG9jayKrAgoJUGFpckNsb2NrEg4KBnNvdXJjZRgBIAEoCRITCgtkZXN0aW5hdGlvbhgCIAEoCRIrCgdzZWdtZW50GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIpCgVzaW5jZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKQoFdW50aWwYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhEKCW9mZnNldF9ucxgGIAEoARIXCg9vZmZzZXRfYm91bmRfbnMYByABKAESEAoIc2tld19wcGIYCCABKAESFgoOc2tld19ib3VuZF9wcGIYCSABKAESEAoIZHJpZnRfbnMYCiABKAESDgoGcG9pbnRzGAsgASgNIloKEVdhdGNoUGFpcnNSZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkSDwoHaGlzdG9yeRgCIAEoDRIjCgVzaXRlcxgDIAEoCzIULnBpbGxpb24udjEuU2l0ZVBhaXIiLwoIU2l0ZVBhaXISDgoGc291cmNlGAEgASgJEhMKC2Rlc3RpbmF0aW9uGAIgASgJIkkKEVNpdGVNYXRyaXhSZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkSIwoFaG9zdHMYAiABKAsyFC5waWxsaW9uLnYxLlNpdGVQYWlyIqUBChJTaXRlTWF0cml4UmVzcG9uc2USDQoFbGFiZWwYASABKAkSHwoFc2l0ZXMYAiADKAsyEC5waWxsaW9uLnYxLlNpdGUSJgoFcGFpcnMYAyADKAsyFy5waWxsaW9uLnYxLlNpdGVGaWd1cmVzEiYKBWhvc3RzGAQgAygLMhcucGlsbGlvbi52MS5Ib3N0RmlndXJlcxIPCgdmcm9tX21zGAUgASgDIiQKBFNpdGUSDAoEbmFtZRgBIAEoCRIOCgZhZ2VudHMYAiABKA0ijAEKC1NpdGVGaWd1cmVzEg4KBnNvdXJjZRgBIAEoCRITCgtkZXN0aW5hdGlvbhgCIAEoCRINCgVwYWlycxgDIAEoDRIhCgV0b3RhbBgEIAEoCzISLnBpbGxpb24udjEuV2luZG93EiYKBXdvcnN0GAUgASgLMhcucGlsbGlvbi52MS5Ib3N0RmlndXJlcyKZAQoLSG9zdEZpZ3VyZXMSDgoGc291cmNlGAEgASgJEhMKC2Rlc3RpbmF0aW9uGAIgASgJEg8KB3BhY2tldHMYAyABKAQSEAoIZXhwZWN0ZWQYBCABKAQSDAoEbG9zdBgFIAEoBBIOCgZwNTBfbnMYBiABKAESDgoGcDk5X25zGAcgASgBEhQKDHdvcnN0X3A5OV9ucxgIIAEoASL7AQoSV2F0Y2hQYWlyc1Jlc3BvbnNlEhAKCHN0YXJ0X21zGAEgASgDEg4KBmFnZW50cxgCIAMoCRIPCgdzb3VyY2VzGAMgAygNEhQKDGRlc3RpbmF0aW9ucxgEIAMoDRIPCgdwYWNrZXRzGAUgAygNEhAKCGV4cGVjdGVkGAYgAygNEgwKBGxvc3QYByADKA0SDgoGcDUwX25zGAggAygCEg4KBnA5OV9ucxgJIAMoAhIMCgRyYXRlGAogAygCEhYKDmNsb2NrX2Vycm9yX25zGAsgAygCEhEKCXJlb3JkZXJlZBgMIAMoDRISCgpkdXBsaWNhdGVkGA0gAygNIpoBCgRGbG93EgsKA3NyYxgBIAEoCRILCgNkc3QYAiABKAkSDQoFcHJvdG8YAyABKAkSDQoFc3BvcnQYBCABKA0SDQoFZHBvcnQYBSABKA0SIQoFdG90YWwYBiABKAsyEi5waWxsaW9uLnYxLldpbmRvdxIoCgRsYXN0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCLkAQoQTGlzdEZsb3dzUmVxdWVzdBIoCglzZWxlY3Rpb24YASABKAsyFS5waWxsaW9uLnYxLlNlbGVjdGlvbhIoCgRmcm9tGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBImCgJ0bxgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEwoLZ3JhbnVsYXJpdHkYBCABKAkSDQoFb3JkZXIYBSABKAkSEQoJYXNjZW5kaW5nGAYgASgIEg4KBnNlYXJjaBgHIAEoCRINCgVsaW1pdBgIIAEoDSJUChFMaXN0Rmxvd3NSZXNwb25zZRIfCgVmbG93cxgBIAMoCzIQLnBpbGxpb24udjEuRmxvdxINCgVmb3VuZBgCIAEoDRIPCgdzYW1wbGVkGAMgASgNIpMCChRUcmFmZmljTWF0cml4UmVxdWVzdBIoCglzZWxlY3Rpb24YASABKAsyFS5waWxsaW9uLnYxLlNlbGVjdGlvbhIoCgRmcm9tGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBImCgJ0bxgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEwoLZ3JhbnVsYXJpdHkYBCABKAkSDQoFbGFiZWwYBSABKAkSEwoLcHJlZml4X2lwdjQYBiABKA0SEwoLcHJlZml4X2lwdjYYByABKA0SEwoLYnlfcHJvdG9jb2wYCCABKAgSDQoFb3JkZXIYCSABKAkSDQoFbGltaXQYCiABKA0iowEKFVRyYWZmaWNNYXRyaXhSZXNwb25zZRIqCgd2b2x1bWVzGAEgAygLMhkucGlsbGlvbi52MS5UcmFmZmljVm9sdW1lEigKBXRvdGFsGAIgASgLMhkucGlsbGlvbi52MS5UcmFmZmljVm9sdW1lEg0KBWZvdW5kGAMgASgNEg0KBWxhYmVsGAQgASgJEhYKDnVucmVhZF9wYWNrZXRzGAUgASgEIucBCg1UcmFmZmljVm9sdW1lEgsKA3NyYxgBIAEoCRILCgNkc3QYAiABKAkSDQoFcHJvdG8YAyABKAkSDQoFc3BvcnQYBCABKA0SDQoFZHBvcnQYBSABKA0SDwoHcGFja2V0cxgGIAEoBBINCgVieXRlcxgHIAEoBBIPCgdzY2FsaW5nGAggASgJEhkKEWVzdGltYXRlZF9wYWNrZXRzGAkgASgBEhUKDXBhY2tldHNfZXJyb3IYCiABKAESFwoPZXN0aW1hdGVkX2J5dGVzGAsgASgBEhMKC2J5dGVzX2Vycm9yGAwgASgBMsgECgtGbG93U2VydmljZRJHCgdXaW5kb3dzEhoucGlsbGlvbi52MS5XaW5kb3dzUmVxdWVzdBobLnBpbGxpb24udjEuV2luZG93c1Jlc3BvbnNlIgOQAgESUwoMV2F0Y2hXaW5kb3dzEh8ucGlsbGlvbi52MS5XYXRjaFdpbmRvd3NSZXF1ZXN0GiAucGlsbGlvbi52MS5XYXRjaFdpbmRvd3NSZXNwb25zZTABEk0KCldhdGNoUGFpcnMSHS5waWxsaW9uLnYxLldhdGNoUGFpcnNSZXF1ZXN0Gh4ucGlsbGlvbi52MS5XYXRjaFBhaXJzUmVzcG9uc2UwARJQCgpTaXRlTWF0cml4Eh0ucGlsbGlvbi52MS5TaXRlTWF0cml4UmVxdWVzdBoeLnBpbGxpb24udjEuU2l0ZU1hdHJpeFJlc3BvbnNlIgOQAgESUAoKUGFpckNsb2NrcxIdLnBpbGxpb24udjEuUGFpckNsb2Nrc1JlcXVlc3QaHi5waWxsaW9uLnYxLlBhaXJDbG9ja3NSZXNwb25zZSIDkAIBElkKDVRyYWZmaWNNYXRyaXgSIC5waWxsaW9uLnYxLlRyYWZmaWNNYXRyaXhSZXF1ZXN0GiEucGlsbGlvbi52MS5UcmFmZmljTWF0cml4UmVzcG9uc2UiA5ACARJNCglMaXN0Rmxvd3MSHC5waWxsaW9uLnYxLkxpc3RGbG93c1JlcXVlc3QaHS5waWxsaW9uLnYxLkxpc3RGbG93c1Jlc3BvbnNlIgOQAgFCJVojcGlsbGlvbi5kZXYvYXBpL3BpbGxpb252MTtwaWxsaW9udjFiBnByb3RvMw", [file_google_protobuf_timestamp]);
+  fileDesc("CgpmbG93LnByb3RvEgpwaWxsaW9uLnYxIogBCglTZWxlY3Rpb24SDgoGc291cmNlGAEgASgJEhMKC2Rlc3RpbmF0aW9uGAIgASgJEg8KB3Nlc3Npb24YAyABKAkSCwoDc3JjGAQgASgJEgsKA2RzdBgFIAEoCRINCgVwcm90bxgGIAEoCRINCgVzcG9ydBgHIAEoDRINCgVkcG9ydBgIIAEoDSLGAgoGV2luZG93EhAKCHN0YXJ0X21zGAEgASgDEg8KB3BhY2tldHMYAiABKAQSDQoFYnl0ZXMYAyABKAQSEAoIZXhwZWN0ZWQYBCABKAQSDAoEbG9zdBgFIAEoBBISCgpkdXBsaWNhdGVkGAYgASgEEhEKCXJlb3JkZXJlZBgHIAEoBBIMCgRsYXRlGAggASgEEicKBWRlbGF5GAkgASgLMhgucGlsbGlvbi52MS5EaXN0cmlidXRpb24SJgoEaXBkdhgKIAEoCzIYLnBpbGxpb24udjEuRGlzdHJpYnV0aW9uEhYKDmNsb2NrX2Vycm9yX25zGAsgASgBEhEKCXVuY2hlY2tlZBgOIAEoBBItCgljb3JyZWN0ZWQYDyABKAsyGi5waWxsaW9uLnYxLkNvcnJlY3RlZERlbGF5SgQIDBANSgQIDRAOIsUBCg5Db3JyZWN0ZWREZWxheRInCgVkZWxheRgBIAEoCzIYLnBpbGxpb24udjEuRGlzdHJpYnV0aW9uEhEKCW9mZnNldF9ucxgCIAEoARIQCghib3VuZF9ucxgDIAEoARIQCghza2V3X3BwYhgEIAEoARIWCg5za2V3X2JvdW5kX3BwYhgFIAEoARIQCghkcmlmdF9ucxgGIAEoARIVCg1yZXNvbHV0aW9uX25zGAcgASgBEhIKCnNlZ21lbnRfbXMYCCABKAMiqAEKDERpc3RyaWJ1dGlvbhINCgVjb3VudBgBIAEoBBIOCgZtaW5fbnMYAiABKAESDwoHbWVhbl9ucxgDIAEoARIOCgZwNTBfbnMYBCABKAESDgoGcDkwX25zGAUgASgBEg4KBnA5OV9ucxgGIAEoARIOCgZtYXhfbnMYByABKAESKAoJaGlzdG9ncmFtGAggASgLMhUucGlsbGlvbi52MS5IaXN0b2dyYW0iQgoJSGlzdG9ncmFtEhEKCWJvdW5kc19ucxgBIAMoARIOCgZjb3VudHMYAiADKAESEgoKb2Zmc2V0c19ucxgDIAMoASLDAQoOV2luZG93c1JlcXVlc3QSKAoJc2VsZWN0aW9uGAEgASgLMhUucGlsbGlvbi52MS5TZWxlY3Rpb24SKAoEZnJvbRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASJgoCdG8YAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBnBvaW50cxgEIAEoDRISCgpoaXN0b2dyYW1zGAUgASgIEhEKCWNvcnJlY3RlZBgGIAEoCCJqCg9XaW5kb3dzUmVzcG9uc2USIwoHd2luZG93cxgBIAMoCzISLnBpbGxpb24udjEuV2luZG93Eg8KB3N0ZXBfbXMYAiABKAMSDwoHc2FtcGxlZBgDIAEoDRIQCghzZXNzaW9ucxgEIAMoCSJ3ChNXYXRjaFdpbmRvd3NSZXF1ZXN0EigKCXNlbGVjdGlvbhgBIAEoCzIVLnBpbGxpb24udjEuU2VsZWN0aW9uEhIKCmhpc3RvZ3JhbXMYAiABKAgSDwoHc3RlcF9tcxgDIAEoAxIRCgljb3JyZWN0ZWQYBCABKAgiTAoUV2F0Y2hXaW5kb3dzUmVzcG9uc2USIwoHd2luZG93cxgBIAMoCzISLnBpbGxpb24udjEuV2luZG93Eg8KB3N0ZXBfbXMYAiABKAMiOAoRUGFpckNsb2Nrc1JlcXVlc3QSDgoGc291cmNlGAEgASgJEhMKC2Rlc3RpbmF0aW9uGAIgASgJIjsKElBhaXJDbG9ja3NSZXNwb25zZRIlCgZjbG9ja3MYASADKAsyFS5waWxsaW9uLnYxLlBhaXJDbG9jayKrAgoJUGFpckNsb2NrEg4KBnNvdXJjZRgBIAEoCRITCgtkZXN0aW5hdGlvbhgCIAEoCRIrCgdzZWdtZW50GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIpCgVzaW5jZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKQoFdW50aWwYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhEKCW9mZnNldF9ucxgGIAEoARIXCg9vZmZzZXRfYm91bmRfbnMYByABKAESEAoIc2tld19wcGIYCCABKAESFgoOc2tld19ib3VuZF9wcGIYCSABKAESEAoIZHJpZnRfbnMYCiABKAESDgoGcG9pbnRzGAsgASgNIloKEVdhdGNoUGFpcnNSZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkSDwoHaGlzdG9yeRgCIAEoDRIjCgVzaXRlcxgDIAEoCzIULnBpbGxpb24udjEuU2l0ZVBhaXIiLwoIU2l0ZVBhaXISDgoGc291cmNlGAEgASgJEhMKC2Rlc3RpbmF0aW9uGAIgASgJIkkKEVNpdGVNYXRyaXhSZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkSIwoFaG9zdHMYAiABKAsyFC5waWxsaW9uLnYxLlNpdGVQYWlyIqUBChJTaXRlTWF0cml4UmVzcG9uc2USDQoFbGFiZWwYASABKAkSHwoFc2l0ZXMYAiADKAsyEC5waWxsaW9uLnYxLlNpdGUSJgoFcGFpcnMYAyADKAsyFy5waWxsaW9uLnYxLlNpdGVGaWd1cmVzEiYKBWhvc3RzGAQgAygLMhcucGlsbGlvbi52MS5Ib3N0RmlndXJlcxIPCgdmcm9tX21zGAUgASgDIiQKBFNpdGUSDAoEbmFtZRgBIAEoCRIOCgZhZ2VudHMYAiABKA0ijAEKC1NpdGVGaWd1cmVzEg4KBnNvdXJjZRgBIAEoCRITCgtkZXN0aW5hdGlvbhgCIAEoCRINCgVwYWlycxgDIAEoDRIhCgV0b3RhbBgEIAEoCzISLnBpbGxpb24udjEuV2luZG93EiYKBXdvcnN0GAUgASgLMhcucGlsbGlvbi52MS5Ib3N0RmlndXJlcyKZAQoLSG9zdEZpZ3VyZXMSDgoGc291cmNlGAEgASgJEhMKC2Rlc3RpbmF0aW9uGAIgASgJEg8KB3BhY2tldHMYAyABKAQSEAoIZXhwZWN0ZWQYBCABKAQSDAoEbG9zdBgFIAEoBBIOCgZwNTBfbnMYBiABKAESDgoGcDk5X25zGAcgASgBEhQKDHdvcnN0X3A5OV9ucxgIIAEoASL7AQoSV2F0Y2hQYWlyc1Jlc3BvbnNlEhAKCHN0YXJ0X21zGAEgASgDEg4KBmFnZW50cxgCIAMoCRIPCgdzb3VyY2VzGAMgAygNEhQKDGRlc3RpbmF0aW9ucxgEIAMoDRIPCgdwYWNrZXRzGAUgAygNEhAKCGV4cGVjdGVkGAYgAygNEgwKBGxvc3QYByADKA0SDgoGcDUwX25zGAggAygCEg4KBnA5OV9ucxgJIAMoAhIMCgRyYXRlGAogAygCEhYKDmNsb2NrX2Vycm9yX25zGAsgAygCEhEKCXJlb3JkZXJlZBgMIAMoDRISCgpkdXBsaWNhdGVkGA0gAygNIpoBCgRGbG93EgsKA3NyYxgBIAEoCRILCgNkc3QYAiABKAkSDQoFcHJvdG8YAyABKAkSDQoFc3BvcnQYBCABKA0SDQoFZHBvcnQYBSABKA0SIQoFdG90YWwYBiABKAsyEi5waWxsaW9uLnYxLldpbmRvdxIoCgRsYXN0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCLkAQoQTGlzdEZsb3dzUmVxdWVzdBIoCglzZWxlY3Rpb24YASABKAsyFS5waWxsaW9uLnYxLlNlbGVjdGlvbhIoCgRmcm9tGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBImCgJ0bxgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEwoLZ3JhbnVsYXJpdHkYBCABKAkSDQoFb3JkZXIYBSABKAkSEQoJYXNjZW5kaW5nGAYgASgIEg4KBnNlYXJjaBgHIAEoCRINCgVsaW1pdBgIIAEoDSJUChFMaXN0Rmxvd3NSZXNwb25zZRIfCgVmbG93cxgBIAMoCzIQLnBpbGxpb24udjEuRmxvdxINCgVmb3VuZBgCIAEoDRIPCgdzYW1wbGVkGAMgASgNIpMCChRUcmFmZmljTWF0cml4UmVxdWVzdBIoCglzZWxlY3Rpb24YASABKAsyFS5waWxsaW9uLnYxLlNlbGVjdGlvbhIoCgRmcm9tGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBImCgJ0bxgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEwoLZ3JhbnVsYXJpdHkYBCABKAkSDQoFbGFiZWwYBSABKAkSEwoLcHJlZml4X2lwdjQYBiABKA0SEwoLcHJlZml4X2lwdjYYByABKA0SEwoLYnlfcHJvdG9jb2wYCCABKAgSDQoFb3JkZXIYCSABKAkSDQoFbGltaXQYCiABKA0iowEKFVRyYWZmaWNNYXRyaXhSZXNwb25zZRIqCgd2b2x1bWVzGAEgAygLMhkucGlsbGlvbi52MS5UcmFmZmljVm9sdW1lEigKBXRvdGFsGAIgASgLMhkucGlsbGlvbi52MS5UcmFmZmljVm9sdW1lEg0KBWZvdW5kGAMgASgNEg0KBWxhYmVsGAQgASgJEhYKDnVucmVhZF9wYWNrZXRzGAUgASgEIucBCg1UcmFmZmljVm9sdW1lEgsKA3NyYxgBIAEoCRILCgNkc3QYAiABKAkSDQoFcHJvdG8YAyABKAkSDQoFc3BvcnQYBCABKA0SDQoFZHBvcnQYBSABKA0SDwoHcGFja2V0cxgGIAEoBBINCgVieXRlcxgHIAEoBBIPCgdzY2FsaW5nGAggASgJEhkKEWVzdGltYXRlZF9wYWNrZXRzGAkgASgBEhUKDXBhY2tldHNfZXJyb3IYCiABKAESFwoPZXN0aW1hdGVkX2J5dGVzGAsgASgBEhMKC2J5dGVzX2Vycm9yGAwgASgBIuABChRTZXJ2aWNlTGV2ZWxzUmVxdWVzdBIoCgRmcm9tGAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBImCgJ0bxgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDQoFc2NvcGUYAyADKAkSDwoHc2Vzc2lvbhgEIAEoCRIUCgxhdmFpbGFiaWxpdHkYBSABKAESDgoGb3V0YWdlGAYgASgBEgwKBGxvc3MYByABKAESEAoIcXVhbnRpbGUYCCABKAESEAoIZGVsYXlfbnMYCSABKAMidwoVU2VydmljZUxldmVsc1Jlc3BvbnNlEiYKAnRvGAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBINCgVmb3VuZBgCIAEoDRInCgVsZXZlbBgDIAEoCzIYLnBpbGxpb24udjEuU2VydmljZUxldmVsIuwDCgxTZXJ2aWNlTGV2ZWwSDgoGc291cmNlGAEgASgJEhMKC2Rlc3RpbmF0aW9uGAIgASgJEg8KB3N0ZXBfbXMYAyABKAMSCgoCdXAYBCABKA0SDAoEZG93bhgFIAEoDRIOCgZzaWxlbnQYBiABKA0SFAoMYXZhaWxhYmlsaXR5GAcgASgBEhwKFGF2YWlsYWJpbGl0eV92ZXJkaWN0GAggASgJEhAKCGV4cGVjdGVkGAkgASgEEgwKBGxvc3QYCiABKAQSDAoEbG9zcxgLIAEoARIQCghsb3NzX2xvdxgMIAEoARIRCglsb3NzX2hpZ2gYDSABKAESFAoMbG9zc192ZXJkaWN0GA4gASgJEhcKD2xvc3NfZGVwZW5kZW5jZRgPIAEoARIOCgZkZWxheXMYECABKAQSEAoIZGVsYXlfbnMYESABKAESFAoMZGVsYXlfbG93X25zGBIgASgBEhUKDWRlbGF5X2hpZ2hfbnMYEyABKAESFQoNZGVsYXlfdmVyZGljdBgUIAEoCRIWCg5jbG9ja19lcnJvcl9ucxgVIAEoAxIVCg1jbG9ja191bmtub3duGBYgASgBEg4KBmJsb2NrcxgXIAEoDRIQCghibG9ja19tcxgYIAEoAxIPCgdzYW1wbGVkGBkgASgNMqAFCgtGbG93U2VydmljZRJHCgdXaW5kb3dzEhoucGlsbGlvbi52MS5XaW5kb3dzUmVxdWVzdBobLnBpbGxpb24udjEuV2luZG93c1Jlc3BvbnNlIgOQAgESUwoMV2F0Y2hXaW5kb3dzEh8ucGlsbGlvbi52MS5XYXRjaFdpbmRvd3NSZXF1ZXN0GiAucGlsbGlvbi52MS5XYXRjaFdpbmRvd3NSZXNwb25zZTABEk0KCldhdGNoUGFpcnMSHS5waWxsaW9uLnYxLldhdGNoUGFpcnNSZXF1ZXN0Gh4ucGlsbGlvbi52MS5XYXRjaFBhaXJzUmVzcG9uc2UwARJQCgpTaXRlTWF0cml4Eh0ucGlsbGlvbi52MS5TaXRlTWF0cml4UmVxdWVzdBoeLnBpbGxpb24udjEuU2l0ZU1hdHJpeFJlc3BvbnNlIgOQAgESUAoKUGFpckNsb2NrcxIdLnBpbGxpb24udjEuUGFpckNsb2Nrc1JlcXVlc3QaHi5waWxsaW9uLnYxLlBhaXJDbG9ja3NSZXNwb25zZSIDkAIBElkKDVRyYWZmaWNNYXRyaXgSIC5waWxsaW9uLnYxLlRyYWZmaWNNYXRyaXhSZXF1ZXN0GiEucGlsbGlvbi52MS5UcmFmZmljTWF0cml4UmVzcG9uc2UiA5ACARJWCg1TZXJ2aWNlTGV2ZWxzEiAucGlsbGlvbi52MS5TZXJ2aWNlTGV2ZWxzUmVxdWVzdBohLnBpbGxpb24udjEuU2VydmljZUxldmVsc1Jlc3BvbnNlMAESTQoJTGlzdEZsb3dzEhwucGlsbGlvbi52MS5MaXN0Rmxvd3NSZXF1ZXN0Gh0ucGlsbGlvbi52MS5MaXN0Rmxvd3NSZXNwb25zZSIDkAIBQiVaI3BpbGxpb24uZGV2L2FwaS9waWxsaW9udjE7cGlsbGlvbnYxYgZwcm90bzM", [file_google_protobuf_timestamp]);
 
 /**
  * Selection selects rows of the stream flows; empty fields match everything.
@@ -1453,6 +1453,304 @@ export const TrafficVolumeSchema: GenMessage<TrafficVolume> = /*@__PURE__*/
   messageDesc(file_flow, 25);
 
 /**
+ * @generated from message pillion.v1.ServiceLevelsRequest
+ */
+export type ServiceLevelsRequest = Message<"pillion.v1.ServiceLevelsRequest"> & {
+  /**
+   * First time, inclusive.
+   *
+   * @generated from field: google.protobuf.Timestamp from = 1;
+   */
+  from?: Timestamp | undefined;
+
+  /**
+   * Last time, exclusive; at most 32 days after the first. Until now, if that is earlier.
+   *
+   * @generated from field: google.protobuf.Timestamp to = 2;
+   */
+  to?: Timestamp | undefined;
+
+  /**
+   * Only pairs of these selectors, as in the scope of a token; none: all.
+   *
+   * @generated from field: repeated string scope = 3;
+   */
+  scope: string[];
+
+  /**
+   * Session; empty: for each pair and day the one with most of its packets.
+   *
+   * @generated from field: string session = 4;
+   */
+  session: string;
+
+  /**
+   * Target: least share of minutes with traffic that are up; 0: none.
+   *
+   * @generated from field: double availability = 5;
+   */
+  availability: number;
+
+  /**
+   * A minute is down if a larger share of its packets is lost.
+   *
+   * @generated from field: double outage = 6;
+   */
+  outage: number;
+
+  /**
+   * Target: largest share of lost packets; 0: none.
+   *
+   * @generated from field: double loss = 7;
+   */
+  loss: number;
+
+  /**
+   * Quantile of the delay, between 0 and 1.
+   *
+   * @generated from field: double quantile = 8;
+   */
+  quantile: number;
+
+  /**
+   * Target: the quantile is at most this, ns; 0: none.
+   *
+   * @generated from field: int64 delay_ns = 9;
+   */
+  delayNs: bigint;
+};
+
+/**
+ * Describes the message pillion.v1.ServiceLevelsRequest.
+ * Use `create(ServiceLevelsRequestSchema)` to create a new message.
+ */
+export const ServiceLevelsRequestSchema: GenMessage<ServiceLevelsRequest> = /*@__PURE__*/
+  messageDesc(file_flow, 26);
+
+/**
+ * @generated from message pillion.v1.ServiceLevelsResponse
+ */
+export type ServiceLevelsResponse = Message<"pillion.v1.ServiceLevelsResponse"> & {
+  /**
+   * End of the range that was read.
+   *
+   * @generated from field: google.protobuf.Timestamp to = 1;
+   */
+  to?: Timestamp | undefined;
+
+  /**
+   * Pairs with packets in it; levels are of the 1,000 with most packets.
+   *
+   * @generated from field: uint32 found = 2;
+   */
+  found: number;
+
+  /**
+   * Level of the next pair; unset in the first message.
+   *
+   * @generated from field: pillion.v1.ServiceLevel level = 3;
+   */
+  level?: ServiceLevel | undefined;
+};
+
+/**
+ * Describes the message pillion.v1.ServiceLevelsResponse.
+ * Use `create(ServiceLevelsResponseSchema)` to create a new message.
+ */
+export const ServiceLevelsResponseSchema: GenMessage<ServiceLevelsResponse> = /*@__PURE__*/
+  messageDesc(file_flow, 27);
+
+/**
+ * ServiceLevel is that of a pair of hosts. Intervals have a confidence of 95 %; NaN: unknown. Verdicts are met, missed or undecided;
+ * empty: there is no target.
+ *
+ * @generated from message pillion.v1.ServiceLevel
+ */
+export type ServiceLevel = Message<"pillion.v1.ServiceLevel"> & {
+  /**
+   * Agent that marked the packets.
+   *
+   * @generated from field: string source = 1;
+   */
+  source: string;
+
+  /**
+   * Agent that read the marks.
+   *
+   * @generated from field: string destination = 2;
+   */
+  destination: string;
+
+  /**
+   * Length of the windows by which it was computed, ms: a minute, unless the archive has no such.
+   *
+   * @generated from field: int64 step_ms = 3;
+   */
+  stepMs: bigint;
+
+  /**
+   * Minutes that are up.
+   *
+   * @generated from field: uint32 up = 4;
+   */
+  up: number;
+
+  /**
+   * Minutes that are down.
+   *
+   * @generated from field: uint32 down = 5;
+   */
+  down: number;
+
+  /**
+   * Minutes without packets.
+   *
+   * @generated from field: uint32 silent = 6;
+   */
+  silent: number;
+
+  /**
+   * Share of up among up and down; NaN: there are none.
+   *
+   * @generated from field: double availability = 7;
+   */
+  availability: number;
+
+  /**
+   * Verdict on availability.
+   *
+   * @generated from field: string availability_verdict = 8;
+   */
+  availabilityVerdict: string;
+
+  /**
+   * Packets whose sequence numbers were received or counted as lost.
+   *
+   * @generated from field: uint64 expected = 9;
+   */
+  expected: bigint;
+
+  /**
+   * Expected packets that were not received (RFC 7680).
+   *
+   * @generated from field: uint64 lost = 10;
+   */
+  lost: bigint;
+
+  /**
+   * Their share.
+   *
+   * @generated from field: double loss = 11;
+   */
+  loss: number;
+
+  /**
+   * Lower end of the interval of the rate of loss.
+   *
+   * @generated from field: double loss_low = 12;
+   */
+  lossLow: number;
+
+  /**
+   * Upper end.
+   *
+   * @generated from field: double loss_high = 13;
+   */
+  lossHigh: number;
+
+  /**
+   * Verdict on loss.
+   *
+   * @generated from field: string loss_verdict = 14;
+   */
+  lossVerdict: string;
+
+  /**
+   * Correlation of the loss of a block of time with the next.
+   *
+   * @generated from field: double loss_dependence = 15;
+   */
+  lossDependence: number;
+
+  /**
+   * Packets with a one-way delay (RFC 7679).
+   *
+   * @generated from field: uint64 delays = 16;
+   */
+  delays: bigint;
+
+  /**
+   * Quantile of the delays, ns.
+   *
+   * @generated from field: double delay_ns = 17;
+   */
+  delayNs: number;
+
+  /**
+   * Lower end of its interval, with the errors of the clocks, ns.
+   *
+   * @generated from field: double delay_low_ns = 18;
+   */
+  delayLowNs: number;
+
+  /**
+   * Upper end.
+   *
+   * @generated from field: double delay_high_ns = 19;
+   */
+  delayHighNs: number;
+
+  /**
+   * Verdict on the delay.
+   *
+   * @generated from field: string delay_verdict = 20;
+   */
+  delayVerdict: string;
+
+  /**
+   * Largest bound on the error of both clocks together, ns.
+   *
+   * @generated from field: int64 clock_error_ns = 21;
+   */
+  clockErrorNs: bigint;
+
+  /**
+   * Share of delays whose clock error is unknown.
+   *
+   * @generated from field: double clock_unknown = 22;
+   */
+  clockUnknown: number;
+
+  /**
+   * Blocks of time with traffic, of which the intervals are made.
+   *
+   * @generated from field: uint32 blocks = 23;
+   */
+  blocks: number;
+
+  /**
+   * Their length, ms.
+   *
+   * @generated from field: int64 block_ms = 24;
+   */
+  blockMs: bigint;
+
+  /**
+   * Delays are computed from one row in this many, because there were too many; 1: of all.
+   *
+   * @generated from field: uint32 sampled = 25;
+   */
+  sampled: number;
+};
+
+/**
+ * Describes the message pillion.v1.ServiceLevel.
+ * Use `create(ServiceLevelSchema)` to create a new message.
+ */
+export const ServiceLevelSchema: GenMessage<ServiceLevel> = /*@__PURE__*/
+  messageDesc(file_flow, 28);
+
+/**
  * FlowService aggregates the measured traffic between hosts. Quantiles come from
  * merged histograms, never from quantiles.
  *
@@ -1518,6 +1816,16 @@ export const FlowService: GenService<{
     methodKind: "unary";
     input: typeof TrafficMatrixRequestSchema;
     output: typeof TrafficMatrixResponseSchema;
+  },
+  /**
+   * ServiceLevels compares availability, loss and delay of each pair of hosts with targets, pair by pair. Role: viewer.
+   *
+   * @generated from rpc pillion.v1.FlowService.ServiceLevels
+   */
+  serviceLevels: {
+    methodKind: "server_streaming";
+    input: typeof ServiceLevelsRequestSchema;
+    output: typeof ServiceLevelsResponseSchema;
   },
   /**
    * ListFlows aggregates a time range by flow. Role: viewer.

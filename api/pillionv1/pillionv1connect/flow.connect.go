@@ -47,6 +47,9 @@ const (
 	// FlowServiceTrafficMatrixProcedure is the fully-qualified name of the FlowService's TrafficMatrix
 	// RPC.
 	FlowServiceTrafficMatrixProcedure = "/pillion.v1.FlowService/TrafficMatrix"
+	// FlowServiceServiceLevelsProcedure is the fully-qualified name of the FlowService's ServiceLevels
+	// RPC.
+	FlowServiceServiceLevelsProcedure = "/pillion.v1.FlowService/ServiceLevels"
 	// FlowServiceListFlowsProcedure is the fully-qualified name of the FlowService's ListFlows RPC.
 	FlowServiceListFlowsProcedure = "/pillion.v1.FlowService/ListFlows"
 )
@@ -65,6 +68,8 @@ type FlowServiceClient interface {
 	PairClocks(context.Context, *pillionv1.PairClocksRequest) (*pillionv1.PairClocksResponse, error)
 	// TrafficMatrix aggregates packets and bytes of a time range between hosts or groups of them, scaled by sampling. Role: viewer.
 	TrafficMatrix(context.Context, *pillionv1.TrafficMatrixRequest) (*pillionv1.TrafficMatrixResponse, error)
+	// ServiceLevels compares availability, loss and delay of each pair of hosts with targets, pair by pair. Role: viewer.
+	ServiceLevels(context.Context, *pillionv1.ServiceLevelsRequest) (*connect.ServerStreamForClient[pillionv1.ServiceLevelsResponse], error)
 	// ListFlows aggregates a time range by flow. Role: viewer.
 	ListFlows(context.Context, *pillionv1.ListFlowsRequest) (*pillionv1.ListFlowsResponse, error)
 }
@@ -120,6 +125,12 @@ func NewFlowServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		serviceLevels: connect.NewClient[pillionv1.ServiceLevelsRequest, pillionv1.ServiceLevelsResponse](
+			httpClient,
+			baseURL+FlowServiceServiceLevelsProcedure,
+			connect.WithSchema(flowServiceMethods.ByName("ServiceLevels")),
+			connect.WithClientOptions(opts...),
+		),
 		listFlows: connect.NewClient[pillionv1.ListFlowsRequest, pillionv1.ListFlowsResponse](
 			httpClient,
 			baseURL+FlowServiceListFlowsProcedure,
@@ -138,6 +149,7 @@ type flowServiceClient struct {
 	siteMatrix    *connect.Client[pillionv1.SiteMatrixRequest, pillionv1.SiteMatrixResponse]
 	pairClocks    *connect.Client[pillionv1.PairClocksRequest, pillionv1.PairClocksResponse]
 	trafficMatrix *connect.Client[pillionv1.TrafficMatrixRequest, pillionv1.TrafficMatrixResponse]
+	serviceLevels *connect.Client[pillionv1.ServiceLevelsRequest, pillionv1.ServiceLevelsResponse]
 	listFlows     *connect.Client[pillionv1.ListFlowsRequest, pillionv1.ListFlowsResponse]
 }
 
@@ -187,6 +199,11 @@ func (c *flowServiceClient) TrafficMatrix(ctx context.Context, req *pillionv1.Tr
 	return nil, err
 }
 
+// ServiceLevels calls pillion.v1.FlowService.ServiceLevels.
+func (c *flowServiceClient) ServiceLevels(ctx context.Context, req *pillionv1.ServiceLevelsRequest) (*connect.ServerStreamForClient[pillionv1.ServiceLevelsResponse], error) {
+	return c.serviceLevels.CallServerStream(ctx, connect.NewRequest(req))
+}
+
 // ListFlows calls pillion.v1.FlowService.ListFlows.
 func (c *flowServiceClient) ListFlows(ctx context.Context, req *pillionv1.ListFlowsRequest) (*pillionv1.ListFlowsResponse, error) {
 	response, err := c.listFlows.CallUnary(ctx, connect.NewRequest(req))
@@ -210,6 +227,8 @@ type FlowServiceHandler interface {
 	PairClocks(context.Context, *pillionv1.PairClocksRequest) (*pillionv1.PairClocksResponse, error)
 	// TrafficMatrix aggregates packets and bytes of a time range between hosts or groups of them, scaled by sampling. Role: viewer.
 	TrafficMatrix(context.Context, *pillionv1.TrafficMatrixRequest) (*pillionv1.TrafficMatrixResponse, error)
+	// ServiceLevels compares availability, loss and delay of each pair of hosts with targets, pair by pair. Role: viewer.
+	ServiceLevels(context.Context, *pillionv1.ServiceLevelsRequest, *connect.ServerStream[pillionv1.ServiceLevelsResponse]) error
 	// ListFlows aggregates a time range by flow. Role: viewer.
 	ListFlows(context.Context, *pillionv1.ListFlowsRequest) (*pillionv1.ListFlowsResponse, error)
 }
@@ -261,6 +280,12 @@ func NewFlowServiceHandler(svc FlowServiceHandler, opts ...connect.HandlerOption
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
+	flowServiceServiceLevelsHandler := connect.NewServerStreamHandlerSimple(
+		FlowServiceServiceLevelsProcedure,
+		svc.ServiceLevels,
+		connect.WithSchema(flowServiceMethods.ByName("ServiceLevels")),
+		connect.WithHandlerOptions(opts...),
+	)
 	flowServiceListFlowsHandler := connect.NewUnaryHandlerSimple(
 		FlowServiceListFlowsProcedure,
 		svc.ListFlows,
@@ -282,6 +307,8 @@ func NewFlowServiceHandler(svc FlowServiceHandler, opts ...connect.HandlerOption
 			flowServicePairClocksHandler.ServeHTTP(w, r)
 		case FlowServiceTrafficMatrixProcedure:
 			flowServiceTrafficMatrixHandler.ServeHTTP(w, r)
+		case FlowServiceServiceLevelsProcedure:
+			flowServiceServiceLevelsHandler.ServeHTTP(w, r)
 		case FlowServiceListFlowsProcedure:
 			flowServiceListFlowsHandler.ServeHTTP(w, r)
 		default:
@@ -315,6 +342,10 @@ func (UnimplementedFlowServiceHandler) PairClocks(context.Context, *pillionv1.Pa
 
 func (UnimplementedFlowServiceHandler) TrafficMatrix(context.Context, *pillionv1.TrafficMatrixRequest) (*pillionv1.TrafficMatrixResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("pillion.v1.FlowService.TrafficMatrix is not implemented"))
+}
+
+func (UnimplementedFlowServiceHandler) ServiceLevels(context.Context, *pillionv1.ServiceLevelsRequest, *connect.ServerStream[pillionv1.ServiceLevelsResponse]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("pillion.v1.FlowService.ServiceLevels is not implemented"))
 }
 
 func (UnimplementedFlowServiceHandler) ListFlows(context.Context, *pillionv1.ListFlowsRequest) (*pillionv1.ListFlowsResponse, error) {
