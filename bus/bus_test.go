@@ -436,6 +436,12 @@ func TestOrderOfURLs(t *testing.T) {
 			t.Fatalf("connected to %s, want the first", a.Remote())
 		}
 		a.Close()
+		// Until then it refuses another process with the name, which goes to the next one.
+		eventually(t, "the server has seen that", func() bool {
+			leaf.mu.Lock()
+			defer leaf.mu.Unlock()
+			return leaf.server.GetClient(leaf.members["north"].connection) == nil
+		})
 	}
 	a := dial("tls://127.0.0.1:1", "tls://127.0.0.1:2", url(leaf), url(hub))
 	if a.Remote() != leaf.Addr().String() {
