@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"pillion.dev/archive"
+	"pillion.dev/measure/histogram"
 )
 
 // volumesMost is the most groups that one question reads.
@@ -57,15 +58,8 @@ func (v *Volumes) Answer() archive.VolumesAnswer {
 	if !v.Full() {
 		v.answer.Found = int64(len(v.answer.Volumes))
 		for _, one := range v.answer.Volumes {
-			v.answer.Packets, v.answer.Bytes = saturate(v.answer.Packets, one.Packets), saturate(v.answer.Bytes, one.Bytes)
+			v.answer.Packets, v.answer.Bytes = histogram.Sum(v.answer.Packets, one.Packets), histogram.Sum(v.answer.Bytes, one.Bytes)
 		}
 	}
 	return v.answer
-}
-
-func saturate(a, b uint64) uint64 {
-	if a+b < a {
-		return ^uint64(0)
-	}
-	return a + b
 }

@@ -67,11 +67,8 @@ func (a *Archive) Flows(ctx context.Context, question archive.Flows) (archive.Fl
 	} else if err != nil {
 		return archive.FlowsAnswer{}, err
 	}
-	plan, err := a.plan(ctx, &f.Survey)
+	plan, err := a.survey(ctx, &f.Survey)
 	if err != nil {
-		return archive.FlowsAnswer{}, err
-	}
-	if err := a.look(ctx, &f.Survey, plan); err != nil {
 		return archive.FlowsAnswer{}, err
 	}
 	if f.Elect(); f.Rows > 0 {

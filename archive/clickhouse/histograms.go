@@ -78,8 +78,8 @@ func (h *histogramReader) readPacked(ctx context.Context, sql string) error {
 			g.row.Release()
 		}
 	}()
-	var indices []int
-	err := h.a.read(ctx, sql, nil, func(r arrow.RecordBatch) (err error) {
+	var one packedHistogram
+	err := h.a.read(ctx, sql, nil, func(r arrow.RecordBatch) error {
 		packed := r.Column(h.keys).(*array.String)
 		for i := range int(r.NumRows()) {
 			key := keyText(r, h.keys, i)
@@ -89,9 +89,10 @@ func (h *histogramReader) readPacked(ctx context.Context, sql string) error {
 				group.row.Retain()
 				groups[key] = group
 			}
-			if indices, err = group.add(packed.Value(i), indices); err != nil {
+			if err := one.unpack(packed.Value(i)); err != nil {
 				return err
 			}
+			group.add(&one)
 		}
 		return nil
 	})

@@ -3,7 +3,7 @@ package clickhouse
 import (
 	"encoding/binary"
 	"errors"
-	"slices"
+	"math"
 
 	"pillion.dev/measure/histogram"
 )
@@ -98,47 +98,70 @@ func (r *packedReader) long() (n uint64) {
 // ended reports whether the text had the numbers that were read, and no more.
 func (r *packedReader) ended() bool { return !r.failed && r.at == len(r.text) }
 
-// unpack reads a packed histogram into h, with the sums of offsets that are there. unknown: some
-// values are not in them.
-func unpack(packed string, h *histogram.Histogram) (unknown bool, err error) {
+// packedHistogram is what unpack reads; its lists are reused.
+type packedHistogram struct {
+	// indices: at are indices of the layout, else bounds.
+	indices bool
+	at      []int64
+	// counts are those of each bucket, and offsets their sums; nil if there are none.
+	counts, offsets []uint64
+	// unknown: some values are not in offsets.
+	unknown bool
+	memory  []uint64
+}
+
+// unpack reads what pack has written.
+func (h *packedHistogram) unpack(packed string) error {
 	r := packedReader{text: packed}
 	n, flags := r.next(), r.next()
 	if n > uint64(len(packed)) || flags >= packedUnknown<<1 {
-		return false, errPacked
+		return errPacked
 	}
-	offsets := h.Offsets
-	h.Reset()
-	h.Bounds, h.Counts = slices.Grow(h.Bounds, int(n))[:n], slices.Grow(h.Counts, int(n))[:n]
+	h.indices, h.unknown = flags&packedIndices != 0, flags&packedUnknown != 0
+	h.at, h.counts, h.offsets = h.at[:0], h.counts[:0], nil
 	at := int64(0)
-	for i := range h.Bounds {
+	for range n {
 		distance := r.next()
 		at += int64(distance>>1) ^ -int64(distance&1)
-		if h.Bounds[i], h.Counts[i] = at, r.next(); flags&packedIndices != 0 {
-			h.Bounds[i] = histogram.Bound(int(at))
+		if h.indices && (at > indexMost || at < -1-indexMost) {
+			return errPacked
 		}
+		h.at, h.counts = append(h.at, at), append(h.counts, r.next())
 	}
-	if h.Offsets = nil; flags&packedOffsets != 0 {
-		h.Offsets = slices.Grow(offsets[:0], int(n))[:n]
-		for i := range h.Offsets {
-			h.Offsets[i] = r.next()
+	if flags&packedOffsets != 0 {
+		h.memory = h.memory[:0]
+		for range n {
+			h.memory = append(h.memory, r.next())
 		}
+		h.offsets = h.memory
 	}
 	if !r.ended() {
-		return false, errPacked
+		return errPacked
 	}
-	return flags&packedUnknown != 0, nil
+	return nil
+}
+
+// indexMost is the largest index of the layout, and -1-indexMost the least one.
+var indexMost = int64(histogram.Index(math.MaxInt64))
+
+// bound of a bucket.
+func (h *packedHistogram) bound(i int) int64 {
+	if h.indices {
+		return histogram.Bound(int(h.at[i]))
+	}
+	return h.at[i]
 }
 
 // unpack appends the buckets of a packed histogram, whose memory h is.
-func (b buckets) unpack(packed, unknown string, h *histogram.Histogram) (buckets, error) {
-	if _, err := unpack(packed, h); err != nil {
+func (b buckets) unpack(packed, unknown string, h *packedHistogram) (buckets, error) {
+	if err := h.unpack(packed); err != nil {
 		return b, err
 	}
 	r := packedReader{text: unknown}
-	for i, bound := range h.Bounds {
-		one := bucket{bound: bound, count: h.Counts[i]}
-		if h.Offsets != nil {
-			one.offsets = h.Offsets[i]
+	for i, count := range h.counts {
+		one := bucket{bound: h.bound(i), count: count}
+		if h.offsets != nil {
+			one.offsets = h.offsets[i]
 		}
 		if unknown != "" {
 			one.unknown = r.next()

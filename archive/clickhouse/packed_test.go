@@ -17,19 +17,20 @@ func TestPack(t *testing.T) {
 		"both":    {{math.MinInt64, math.MaxUint64, 0, 2}, {-1, 1, 0, 0}, {math.MaxInt64, 1, offsetMost, 1}},
 		"none":    {{5, 0, 0, 1}, {1001, 7, 1, 0}},
 	} {
-		var h histogram.Histogram
+		var h packedHistogram
 		packed, tail := want.pack()
 		got, err := buckets(nil).unpack(string(packed), string(tail), &h)
 		if err != nil || !slices.Equal(got, want) {
 			t.Errorf("%s: %v, %v, want %v", name, got, err, want)
 		}
-		unknown, err := unpack(string(packed), &h)
+		err = h.unpack(string(packed))
+		unknown := h.unknown
 		if err != nil || unknown != (name == "unknown" || name == "both") || (len(tail) > 0) != (unknown || name == "none") {
 			t.Errorf("%s: offsets unknown: %v, %v; %d B of them", name, unknown, err, len(tail))
 		}
 	}
 	for _, damaged := range []string{"", "\x01", "\x00\x08", "\x01\x01\x02", "\x01\x03\x02\x03", "\x00\x00\x00", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"} {
-		if got, err := buckets(nil).unpack(damaged, "", &histogram.Histogram{}); err == nil {
+		if got, err := buckets(nil).unpack(damaged, "", &packedHistogram{}); err == nil {
 			t.Errorf("%q: %v", damaged, got)
 		}
 	}
@@ -42,7 +43,7 @@ func FuzzUnpack(f *testing.F) {
 		f.Add(string(packed), string(unknown))
 	}
 	f.Fuzz(func(t *testing.T, packed, unknown string) {
-		var h histogram.Histogram
+		var h packedHistogram
 		got, err := buckets(nil).unpack(packed, unknown, &h)
 		if err != nil {
 			return
@@ -61,7 +62,7 @@ func TestPackedSum(t *testing.T) {
 	for round := range 100 {
 		var got, want histogram.Histogram
 		var sum packedSum
-		var indices []int
+		var one packedHistogram
 		for range 1 + random.IntN(5) {
 			var of buckets
 			for at := random.IntN(200) - 100; at < 100; at += 1 + random.IntN(90) {
@@ -82,10 +83,10 @@ func TestPackedSum(t *testing.T) {
 				}
 			}
 			packed, _ := of.pack()
-			var err error
-			if indices, err = sum.add(string(packed), indices); err != nil {
+			if err := one.unpack(string(packed)); err != nil {
 				t.Fatal(err)
 			}
+			sum.add(&one)
 		}
 		sum.addTo(&got)
 		if !slices.Equal(got.Bounds, want.Bounds) || !slices.Equal(got.Counts, want.Counts) || !slices.Equal(got.Offsets, want.Offsets) {
@@ -93,8 +94,8 @@ func TestPackedSum(t *testing.T) {
 		}
 	}
 	for _, damaged := range []string{"", "\x01\x01", "\x01\x01\xfe\xff\x7f\x01", "\x01\x03\x02\x01", "\x01\x01\x02\x01\x00", "\x01\x00\x02"} {
-		if _, err := new(packedSum).add(damaged, nil); err == nil {
-			t.Errorf("%q was added", damaged)
+		if err := new(packedHistogram).unpack(damaged); err == nil {
+			t.Errorf("%q was read", damaged)
 		}
 	}
 }

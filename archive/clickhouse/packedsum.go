@@ -1,8 +1,6 @@
 package clickhouse
 
 import (
-	"math"
-	carry "math/bits"
 	"slices"
 
 	"pillion.dev/measure/histogram"
@@ -20,81 +18,39 @@ type packedSum struct {
 	other histogram.Histogram
 }
 
-// indexMost is the largest index, and -1-indexMost the least one.
-var indexMost = histogram.Index(math.MaxInt64)
-
-// empty stands for the index of a bucket without values.
-const empty = math.MaxInt
-
 // spare is how many more buckets are added at either end.
 const spare = 64
 
-// add adds a packed histogram. indices is memory.
-func (s *packedSum) add(packed string, indices []int) ([]int, error) {
-	r := packedReader{text: packed}
-	n, flags := r.next(), r.next()
-	if n > uint64(len(packed)) || flags >= packedUnknown<<1 {
-		return indices, errPacked
-	}
-	if flags&packedIndices == 0 {
-		return indices, s.merge(packed)
-	}
-	index, indices := 0, indices[:0]
-	for range n {
-		distance := r.next()
-		index += int(distance>>1) ^ -int(distance&1)
-		if index > indexMost || index < -1-indexMost {
-			return indices, errPacked
+// add adds a histogram.
+func (s *packedSum) add(h *packedHistogram) {
+	s.unknown = s.unknown || h.unknown && h.indices
+	for i, n := range h.counts {
+		offset := uint64(0)
+		if h.offsets != nil {
+			offset = h.offsets[i]
 		}
-		if place := index - s.first; place < 0 || place >= len(s.counts) {
-			s.extend(index)
-		}
-		count := r.next()
-		if indices = append(indices, index); count == 0 {
-			indices[len(indices)-1] = empty
-		}
-		s.count(index-s.first, count)
-	}
-	if flags&packedOffsets != 0 {
-		for _, index := range indices {
-			if offset := r.next(); index != empty {
-				s.offset(index-s.first, offset)
-			}
+		switch {
+		case n == 0:
+		case h.indices:
+			s.count(int(h.at[i]), n, offset)
+		case h.unknown:
+			s.other.AddBucket(h.at[i], n)
+		default:
+			s.other.AddSum(h.at[i], n, offset)
 		}
 	}
-	s.unknown = s.unknown || flags&packedUnknown != 0
-	if !r.ended() {
-		return indices, errPacked
-	}
-	return indices, nil
 }
 
-func (s *packedSum) count(place int, n uint64) {
-	sum, over := carry.Add64(s.counts[place], n, 0)
-	if over != 0 {
-		sum = math.MaxUint64
+// count adds values with the index of their bucket.
+func (s *packedSum) count(index int, n, offset uint64) {
+	if place := index - s.first; place < 0 || place >= len(s.counts) {
+		s.extend(index)
 	}
-	s.counts[place] = sum
-}
-
-func (s *packedSum) offset(place int, n uint64) {
-	sum, over := carry.Add64(s.offsets[place], n, 0)
-	s.offsets[place] = sum
-	s.unknown = s.unknown || over != 0
-}
-
-// merge adds a histogram that has other bounds.
-func (s *packedSum) merge(packed string) error {
-	var h histogram.Histogram
-	unknown, err := unpack(packed, &h)
-	if err != nil {
-		return err
-	}
-	if unknown {
-		h.Offsets = nil
-	}
-	s.other.Merge(&h)
-	return nil
+	place := index - s.first
+	s.counts[place] = histogram.Sum(s.counts[place], n)
+	before := s.offsets[place]
+	s.offsets[place] += offset
+	s.unknown = s.unknown || s.offsets[place] < before
 }
 
 // extend makes room for an index.

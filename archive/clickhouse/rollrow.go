@@ -12,7 +12,6 @@ import (
 	"github.com/shopspring/decimal"
 
 	"pillion.dev/measure/flows"
-	"pillion.dev/measure/histogram"
 )
 
 // rollRow reads the rows that are added up, one after the other.
@@ -27,7 +26,7 @@ type rollRow struct {
 	texts, unknown [len(distributions)]string
 	// lists and buckets are memory.
 	lists   [3][]uint64
-	buckets histogram.Histogram
+	buckets packedHistogram
 	// targets are those of representation.columns.
 	targets []any
 }

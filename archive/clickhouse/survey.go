@@ -124,6 +124,15 @@ func elected(sessions map[answer.Pair]string) string {
 	return fmt.Sprintf("(%s AND (%s, agent) NOT IN (%s) OR %s)", term, sourceText, strings.Join(pairs, ", "), sessionIn(others))
 }
 
+// survey plans where the rows of a selection are read, and looks at them.
+func (a *Archive) survey(ctx context.Context, s *answer.Survey) (*plan, error) {
+	p, err := a.plan(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	return p, a.look(ctx, s, p)
+}
+
 // look reads the sessions and intervals of a selection's rows. To look for rows that are not rolled
 // up takes a while among many: if there are none, later questions need not do it again.
 func (a *Archive) look(ctx context.Context, s *answer.Survey, plan *plan) error {

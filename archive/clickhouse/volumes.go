@@ -23,11 +23,8 @@ func (a *Archive) Volumes(ctx context.Context, question archive.Volumes) (archiv
 	} else if err != nil {
 		return archive.VolumesAnswer{}, err
 	}
-	plan, err := a.plan(ctx, &v.Survey)
+	plan, err := a.survey(ctx, &v.Survey)
 	if err != nil {
-		return archive.VolumesAnswer{}, err
-	}
-	if err := a.look(ctx, &v.Survey, plan); err != nil {
 		return archive.VolumesAnswer{}, err
 	}
 	if v.Elect(); v.Rows > 0 {

@@ -25,11 +25,8 @@ func (a *Archive) Windows(ctx context.Context, question archive.Windows) (archiv
 	} else if err != nil {
 		return archive.WindowsAnswer{}, err
 	}
-	plan, err := a.plan(ctx, &w.Survey)
+	plan, err := a.survey(ctx, &w.Survey)
 	if err != nil {
-		return archive.WindowsAnswer{}, err
-	}
-	if err := a.look(ctx, &w.Survey, plan); err != nil {
 		return archive.WindowsAnswer{}, err
 	}
 	w.Least = plan.kept(w.From)

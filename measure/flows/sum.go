@@ -2,7 +2,6 @@ package flows
 
 import (
 	"math"
-	"math/bits"
 
 	"github.com/apache/arrow-go/v18/arrow/decimal128"
 
@@ -60,7 +59,7 @@ func NewDistribution(count uint64, least, mean, most int64, h histogram.Histogra
 func (s *Sum) Merge(other *Sum) {
 	to, from := s.Counts.List(), other.Counts.List()
 	for i := range to {
-		*to[i] = saturated(*to[i], *from[i])
+		*to[i] = histogram.Sum(*to[i], *from[i])
 	}
 	if other.Delay.Count > 0 {
 		known := other.ClockError.Known && (s.ClockError.Known || s.Delay.Count == 0)
@@ -91,7 +90,7 @@ func (d *Distribution) Add(ns int64) {
 	if d.Count == 0 {
 		d.Min, d.Max = ns, ns
 	}
-	d.Count = saturated(d.Count, 1)
+	d.Count = histogram.Sum(d.Count, 1)
 	d.Min, d.Max = min(d.Min, ns), max(d.Max, ns)
 	d.Total = d.Total.Add(decimal128.FromI64(ns))
 	d.Histogram.Add(ns)
@@ -105,7 +104,7 @@ func (d *Distribution) Merge(other *Distribution) {
 	if d.Count == 0 {
 		d.Min, d.Max = other.Min, other.Max
 	}
-	d.Count = saturated(d.Count, other.Count)
+	d.Count = histogram.Sum(d.Count, other.Count)
 	d.Min, d.Max = min(d.Min, other.Min), max(d.Max, other.Max)
 	d.Total = d.Total.Add(other.Total)
 	d.Histogram.Merge(&other.Histogram)
@@ -138,12 +137,4 @@ func (d *Distribution) Quantile(q float64) float64 {
 		return math.NaN()
 	}
 	return d.Histogram.Quantile(q, float64(d.Min), float64(d.Max))
-}
-
-func saturated(a, b uint64) uint64 {
-	sum, carry := bits.Add64(a, b, 0)
-	if carry != 0 {
-		return math.MaxUint64
-	}
-	return sum
 }

@@ -53,7 +53,7 @@ func (h *Histogram) Exponential() (e Exponential) {
 		index := Index(bound)
 		switch at := exponentials[index+Side]; {
 		case index == 0:
-			e.Zero = saturatedSum(e.Zero, h.Counts[i])
+			e.Zero = Sum(e.Zero, h.Counts[i])
 		case index > 0:
 			e.Positive = addExponential(e.Positive, at, h.Counts[i])
 		default:
@@ -67,7 +67,7 @@ func (h *Histogram) Exponential() (e Exponential) {
 // addExponential counts in the last bucket or a new one.
 func addExponential(buckets []ExponentialBucket, index int32, n uint64) []ExponentialBucket {
 	if last := len(buckets) - 1; last >= 0 && buckets[last].Index == index {
-		buckets[last].Count = saturatedSum(buckets[last].Count, n)
+		buckets[last].Count = Sum(buckets[last].Count, n)
 		return buckets
 	}
 	return append(buckets, ExponentialBucket{index, n})

@@ -45,7 +45,7 @@ func (h *Histogram) Reset() {
 // Total is the number of values, at most the largest uint64.
 func (h *Histogram) Total() (total uint64) {
 	for _, n := range h.Counts {
-		total = saturatedSum(total, n)
+		total = Sum(total, n)
 	}
 	return total
 }
@@ -122,7 +122,7 @@ func (h *Histogram) add(from int, bound int64, n, offsets uint64, known bool) in
 	if !found {
 		i = h.place(from, bound)
 	}
-	h.Counts[i] = saturatedSum(h.Counts[i], n)
+	h.Counts[i] = Sum(h.Counts[i], n)
 	if h.Offsets != nil {
 		sum, carry := bits.Add64(h.Offsets[i], offsets, 0)
 		if h.Offsets[i] = sum; carry != 0 {
@@ -145,7 +145,8 @@ func (h *Histogram) place(from int, bound int64) int {
 	return i
 }
 
-func saturatedSum(a, b uint64) uint64 {
+// Sum of two counts, at most the largest uint64.
+func Sum(a, b uint64) uint64 {
 	sum, carry := bits.Add64(a, b, 0)
 	if carry != 0 {
 		return math.MaxUint64

@@ -12,6 +12,7 @@ import (
 
 	"pillion.dev/archive"
 	"pillion.dev/measure/flows"
+	"pillion.dev/measure/histogram"
 )
 
 // Scaling says how estimates relate to what was measured.
@@ -57,7 +58,7 @@ type sum struct {
 // Selection by count is at least as exact unless it coincides with a period of the traffic.
 func (s *sum) add(v *archive.Volume, n float64, known bool, largest float64) {
 	packets, bytes := float64(v.Packets), float64(v.Bytes)
-	s.Packets, s.Bytes = saturate(s.Packets, v.Packets), saturate(s.Bytes, v.Bytes)
+	s.Packets, s.Bytes = histogram.Sum(s.Packets, v.Packets), histogram.Sum(s.Bytes, v.Bytes)
 	s.EstimatedPackets += n * packets
 	s.EstimatedBytes += n * bytes
 	s.packetsVariance += n * (n - 1) * packets
@@ -77,13 +78,6 @@ func (s *sum) volume() Volume {
 		v.Scaling = Measured
 	}
 	return v
-}
-
-func saturate(a, b uint64) uint64 {
-	if a+b < a {
-		return math.MaxUint64
-	}
-	return a + b
 }
 
 // Orders of volumes, largest first.
