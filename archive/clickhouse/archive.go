@@ -150,8 +150,7 @@ func (a *Archive) nodes() (list []*node) {
 
 // prepare creates the database and the archive's own tables on each node that answers.
 func (a *Archive) prepare(ctx context.Context) error {
-	err := a.everywhere(ctx, func(ctx context.Context, n *node) error { return a.found(ctx, n) })
-	if err != nil {
+	if err := a.everywhere(ctx, a.ensure); err != nil {
 		return err
 	}
 	if err := a.reload(ctx); err != nil {

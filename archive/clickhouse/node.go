@@ -24,6 +24,8 @@ type node struct {
 	driver.Conn
 
 	mutex sync.Mutex
+	// founded: this node has the archive's own tables.
+	founded bool
 	// shaped has the streams whose tables this node has, as of the schema.
 	shaped map[string]*measure.Schema
 	server *features

@@ -75,6 +75,9 @@ func (r *rolling) store(ctx context.Context, b *rollBlock) error {
 		if err = l.a.ensure(ctx, n); err == nil {
 			err = r.storeAt(ctx, n, b)
 		}
+		if l.a.complete(ctx, err) {
+			continue // nothing was inserted
+		}
 		if code(err) != 0 || err == nil || ctx.Err() != nil {
 			break // without a code there was no connection; else what was done is read first
 		}

@@ -230,7 +230,10 @@ func (l *lane) insert(ctx context.Context, b *block, p *progress) error {
 		}
 		if code(err) == codeQuorumPending { // another server's turn is short
 			_ = pause(ctx, rand.N(turnMost))
-		} else if try%len(l.replicas) == len(l.replicas)-1 {
+			continue
+		}
+		l.a.complete(ctx, err)
+		if try%len(l.replicas) == len(l.replicas)-1 {
 			_ = pause(ctx, retryAfter)
 		}
 	}
@@ -286,6 +289,7 @@ func (a *Archive) write(ctx context.Context, table string, columns []string, fil
 		if err == nil || !retryable(err) || ctx.Err() != nil {
 			return err
 		}
+		a.complete(ctx, err)
 		if pause(ctx, retryAfter) != nil {
 			return err
 		}

@@ -188,12 +188,23 @@ func (a *Archive) found(ctx context.Context, n *node) error {
 			return fmt.Errorf("create table %s: %w", t.name, err)
 		}
 	}
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	n.founded = true
 	return nil
 }
 
-// ensure gives a node the tables of all known streams, of which it may have missed some
-// while it did not answer.
+// ensure gives a node the archive's own tables and those of all known streams, of which it may
+// have missed some while it did not answer.
 func (a *Archive) ensure(ctx context.Context, n *node) error {
+	n.mutex.Lock()
+	founded := n.founded
+	n.mutex.Unlock()
+	if !founded {
+		if err := a.found(ctx, n); err != nil {
+			return err
+		}
+	}
 	a.mutex.Lock()
 	n.mutex.Lock()
 	var missing []*measure.Schema
@@ -210,6 +221,15 @@ func (a *Archive) ensure(ctx context.Context, n *node) error {
 		}
 	}
 	return nil
+}
+
+// complete gives all nodes their tables after an insert that failed for want of replicas: one
+// that lacks the table does not count for the quorum, and nothing else may be sent to it.
+func (a *Archive) complete(ctx context.Context, failed error) (lacking bool) {
+	if lacking = code(failed) == codeFewReplicas; lacking {
+		_ = a.everywhere(ctx, a.ensure) // the next try shows whether they have them
+	}
+	return lacking
 }
 
 // shapeOf tells apart the tables of schemas.

@@ -43,7 +43,7 @@ func TestLongInterrupted(t *testing.T) {
 				if !ended {
 					t.Fatal(err)
 				}
-				most += most / 10
+				most += most / 5
 			}
 			same(t, from, to)
 		})
