@@ -59,7 +59,7 @@ install-test: ## also install what only the page and the tests require (Node, Ch
 .PHONY: build
 build: ## build bin/pillion-agent and bin/pillion, both static, and bin/pillion-server
 	CGO_ENABLED=0 go build -trimpath -buildvcs=$(BUILDVCS) -ldflags '-s -w' -o bin/ ./cmd/pillion-agent ./cmd/pillion
-	go build -trimpath -buildvcs=$(BUILDVCS) -ldflags '-s -w' -o bin/ ./cmd/pillion-server
+	go build -trimpath -buildvcs=$(BUILDVCS) -ldflags '-s -w -extldflags=-Wl,--no-export-dynamic' -o bin/ ./cmd/pillion-server
 
 .PHONY: build-all
 build-all: ## build pillion-agent for arm64, armv7, mips and mipsle, static, into bin/linux-*; TARGETS="mips arm64" builds some
@@ -74,6 +74,10 @@ release: ## build a release of the commit into bin/release: programs, licences, 
 .PHONY: packages
 packages: release ## pack the release into bin/packages: .deb, .rpm and tarballs of the three programs
 	@.ci/package
+
+.PHONY: images
+images: release ## build container images of the release into bin/images: archives of pillion-agent and pillion-server
+	@.ci/image
 
 .PHONY: reproducible
 reproducible: install-test ## build a release twice, the second time with an empty compiler cache, and compare (10 minutes)

@@ -32,19 +32,26 @@ func documented(t *testing.T, class string) string {
 	return regexp.MustCompile(`(?m)^apt (install|remove|purge) `).ReplaceAllString(strings.TrimSpace(string(match[1])), "apt $1 -qq -y ")
 }
 
-// packages packs the programs of this source for Debian, and returns the folder; the next
-// version is in next.
-func packages(t *testing.T) string {
+// buildPrograms builds the programs of this source as a release does, and returns the folder.
+func buildPrograms(t *testing.T) string {
 	t.Helper()
-	folder, built := t.TempDir(), t.TempDir()
+	built := t.TempDir()
 	output(t, ".", []string{"CGO_ENABLED=0"}, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", built+"/", "./cmd/pillion-agent", "./cmd/pillion")
-	output(t, ".", nil, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", built+"/", "./cmd/pillion-server")
+	output(t, ".", nil, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -extldflags=-Wl,--no-export-dynamic", "-o", built+"/", "./cmd/pillion-server")
 	programs, _ := filepath.Glob(built + "/*")
 	for _, program := range programs {
 		if err := os.Rename(program, program+"-linux-amd64"); err != nil {
 			t.Fatal(err)
 		}
 	}
+	return built
+}
+
+// packages packs the programs of this source for Debian, and returns the folder; the next
+// version is in next.
+func packages(t *testing.T) string {
+	t.Helper()
+	folder, built := t.TempDir(), buildPrograms(t)
 	output(t, ".", []string{"KINDS=deb", "VERSION=1.0", "SOURCE_DATE_EPOCH=1", "OUT=" + folder}, ".ci/package", built)
 	next(t, folder)
 	checkReproducible(t, built, folder)

@@ -71,7 +71,8 @@ func TestDocumentedCommandsAreRun(t *testing.T) {
 		"docs/agent.md":  {"hand-destination", "hand-source", "router", "ioam-router", "send", "ask", "ask-waypoint", "edge-lab", "benchmark", "estimate", "estimate-hops"},
 		"docs/server.md": {"ask", "backup" /* cli/server */, "application-build", "application", "application-ask"}, "docs/api.md": {"ask"}, "docs/session.md": {"ask"},
 		"docs/troubleshooting.md": {"ask"}, "docs/experiment.md": {"experiment"},
-		"docs/install.md":  {"try", "server", "host", "session", "remove"},               // TestLongPackages
+		"docs/install.md": {"try", "server", "host", "session", "remove", // TestLongPackages
+			"container-load", "container-server", "container-token", "container-agent"}, // TestLongContainers
 		"docs/tutorial.md": {"make" /* TestDocumentedTargets of the root */, "tutorial"}, // TestLongTutorial
 		"docs/analysis.md": {""},                                                         // python
 	}

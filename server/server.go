@@ -285,7 +285,7 @@ func (s *server) busURL() string {
 func (s *server) welcome() Welcome {
 	w := Welcome{
 		First: s.first, HTTP: s.listener.Addr().String(), Bus: s.config.NATS, Fingerprint: s.authority.Fingerprint(),
-		OperatorFile: filepath.Join(s.config.Folder, "operator.token"), JoinFile: filepath.Join(s.config.Folder, "join.token"),
+		OperatorFile: filepath.Join(s.config.Folder, authority.OperatorFile), JoinFile: filepath.Join(s.config.Folder, authority.JoinFile),
 	}
 	if s.embedded != nil {
 		w.Bus = s.embedded.Addr().String()

@@ -43,6 +43,28 @@ func KeepNeeded() error {
 	return nil
 }
 
+// ErrCapability marks a process that lacks capabilities.
+var ErrCapability = errors.New("missing capability")
+
+// checkUserChange names the capabilities that the calling thread lacks to start a process as
+// another user, and to end it.
+func checkUserChange() error {
+	held, _, _ := capabilitiesOf()
+	var lacking []string
+	for _, c := range []struct {
+		name   string
+		number uint
+	}{{"CAP_SETUID", unix.CAP_SETUID}, {"CAP_SETGID", unix.CAP_SETGID}, {"CAP_KILL", unix.CAP_KILL}} {
+		if held&(1<<c.number) == 0 {
+			lacking = append(lacking, c.name)
+		}
+	}
+	if len(lacking) > 0 {
+		return fmt.Errorf("%w: %s", ErrCapability, strings.Join(lacking, ", "))
+	}
+	return nil
+}
+
 func capabilities() (*unix.CapUserHeader, *[2]unix.CapUserData, error) {
 	header, data := &unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &[2]unix.CapUserData{}
 	if err := unix.Capget(header, &data[0]); err != nil {

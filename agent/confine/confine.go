@@ -66,6 +66,11 @@ func Start(command *exec.Cmd, options Options) (*Process, error) {
 // restrict restricts the calling thread, and what the command is started with.
 func (o Options) restrict(command *exec.Cmd) error {
 	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+	if o.User.UID != os.Geteuid() {
+		if err := checkUserChange(); err != nil {
+			return err
+		}
+	}
 	// The folder is found with the rights of this process: the user may not be able to reach it.
 	folder, err := unix.Open(o.Folder, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err == nil {

@@ -21,6 +21,7 @@ import (
 	"pillion.dev/agent/policy"
 	"pillion.dev/internal/quantity"
 	"pillion.dev/measure"
+	"pillion.dev/probe/hook"
 )
 
 // Unprivileged is the argument by which the program runs RunUnprivileged.
@@ -61,6 +62,9 @@ func Run(ctx context.Context, config Config, log *slog.Logger, ready func()) err
 	if config.Folder, err = filepath.Abs(config.Folder); err != nil {
 		return err
 	}
+	if err := checkPrivileges(); err != nil {
+		return err
+	}
 	near, process, err := start(config)
 	if err != nil {
 		return err
@@ -96,6 +100,23 @@ func Run(ctx context.Context, config Config, log *slog.Logger, ready func()) err
 		_ = process.Kill()
 	}
 	return errors.Join(err, outcome(process))
+}
+
+// checkPrivileges fails for root that lacks capabilities which the probes need: a service or a
+// container that is set up wrongly, and would measure nothing. Other users may run an agent that
+// only relays reports of applications.
+func checkPrivileges() error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	held, err := hook.Capabilities()
+	if err != nil {
+		return err
+	}
+	if lacking := hook.Lacking(held); len(lacking) > 0 {
+		return fmt.Errorf("load BPF programs: %w: %s", confine.ErrCapability, strings.Join(lacking, ", "))
+	}
+	return nil
 }
 
 // start starts the unprivileged part and returns the connection to it.

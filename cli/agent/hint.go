@@ -40,6 +40,7 @@ var hints = []struct {
 	{command.ErrUsage, "see COMMAND --help"},
 	{service.ErrConfig, "correct the file; docs/agent.md lists the keys"},
 	{confine.ErrUser, "--user takes a name, or a number"},
+	{confine.ErrCapability, "grant it: systemd by CapabilityBoundingSet, container runtimes by --cap-add; docs/agent.md, Privileges"},
 	{confine.ErrFolder, "see COMMAND --help"},
 	{command.ErrValue, "see COMMAND --help for the values of options"},
 	{hook.ErrNotRoot, "BPF programs require root: use sudo"},

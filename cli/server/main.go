@@ -21,6 +21,7 @@ type cli struct {
 	Run      runCmd                       `cmd:"" default:"withargs" help:"Run the server (the default)."`
 	Backup   backupCmd                    `cmd:"" help:"Copy the data directory, also of a running server."`
 	Restore  restoreCmd                   `cmd:"" help:"Restore a backup to an empty data directory."`
+	Token    tokenCmd                     `cmd:"" help:"Print one of the tokens that the first start created."`
 	NATS     natsCmd                      `cmd:"" name:"nats" help:"Write the configuration of a node of an external NATS cluster."`
 	State    stateCmd                     `cmd:"" help:"Move agents, sessions and tokens between a data directory and the NATS cluster of a fleet."`
 	Archive  archiveCmd                   `cmd:"" help:"Copy the archive of a single server into that of a fleet."`
@@ -38,6 +39,7 @@ var hints = []command.Hint{
 	command.Correctable(command.Is(transfer.ErrOpened), "stop all servers of the fleet, and repeat the command with --servers-stopped"),
 	command.Failure(command.Is(transfer.ErrContinued), "docs/fleet.md, Migration"),
 	command.Failure(command.Is(errDiffers), "repeat the command; docs/fleet.md, Migration"),
+	command.Correctable(command.Is(errNoToken), "the first start of the server creates it; pillion token create makes others"),
 	command.Failure(command.Is(store.ErrNewer), "docs/server.md, Upgrades"),
 	command.Failure(addressInUse, "another program uses this address; --http, --nats-listen and --oml select others"),
 }

@@ -127,8 +127,12 @@ const (
 	serverFile    = "server.pem"
 	clientFile    = "bus.pem"
 	publicFile    = "ca.crt"
-	operatorFile  = "operator.token"
-	joinFile      = "join.token"
+)
+
+// The secrets of the first two tokens are in these files of the data directory.
+const (
+	OperatorFile = "operator.token"
+	JoinFile     = "join.token"
 )
 
 // Open loads keys, certificates, tokens and revocations from the folder and creates missing ones.
@@ -294,7 +298,7 @@ func (a *Authority) firstTokens(ctx context.Context) (created bool, err error) {
 		return false, err
 	}
 	// Secrets first: once tokens.json exists this does not happen again.
-	paths := []string{filepath.Join(a.folder, operatorFile), filepath.Join(a.folder, joinFile)}
+	paths := []string{filepath.Join(a.folder, OperatorFile), filepath.Join(a.folder, JoinFile)}
 	if err := errors.Join(
 		files.Replace(paths[0], []byte(operator+"\n"), 0o600),
 		files.Replace(paths[1], []byte(join+"\n"), 0o600)); err != nil {
@@ -315,8 +319,8 @@ func (a *Authority) firstTokens(ctx context.Context) (created bool, err error) {
 
 // Secrets returns the secrets of the first two tokens, while their files exist.
 func (a *Authority) Secrets() (operator, join string, err error) {
-	if operator, err = readSecret(filepath.Join(a.folder, operatorFile)); err == nil {
-		join, err = readSecret(filepath.Join(a.folder, joinFile))
+	if operator, err = readSecret(filepath.Join(a.folder, OperatorFile)); err == nil {
+		join, err = readSecret(filepath.Join(a.folder, JoinFile))
 	}
 	if err != nil {
 		return "", "", fmt.Errorf("read first tokens: %w", err)
