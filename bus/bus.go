@@ -12,6 +12,7 @@
 //	pillion.lane.n.a.s    a batch in a cluster with lanes (lane.go), which maps pillion.data.a.s
 //	pillion.answer.x.y   the reply to a request to an agent (ask.go)
 //	_INBOX.a.resend       asks the agent to send again what is not acknowledged
+//	pillion.server.NAME.present  whether a server of a fleet is connected, with an answer
 //	pillion.leader.call  a call of another server to the leading one, with an answer
 //	pillion.stored.s     a batch that a server has stored, for the others' live views
 //	pillion.servers      what each server says of itself, about once a second

@@ -77,7 +77,8 @@ type Archive struct {
 	// rolls has a place for each of the roll-ups at once.
 	rolls chan struct{}
 
-	turns turns
+	turns  turns
+	writes writes
 
 	// background ends with the archive.
 	background context.Context
@@ -281,6 +282,7 @@ func (a *Archive) Close() error {
 	if a.implicit != nil {
 		err = errors.Join(err, a.implicit.Close())
 	}
+	a.writes.group.Wait()
 	for _, n := range a.nodes() {
 		err = errors.Join(err, n.Close())
 		if n.reader != nil {

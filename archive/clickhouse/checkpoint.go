@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	lib "github.com/ClickHouse/clickhouse-go/v2/lib/driver"
-
 	"pillion.dev/archive/ledger"
 )
 
@@ -43,26 +41,22 @@ func (l *lane) save(ctx context.Context, due func(*progress) bool) error {
 		return nil
 	}
 	slices.Sort(streams)
-	err := l.a.write(ctx, checkpointsTable, checkpointColumns, func(b lib.Batch) error {
-		for _, name := range streams {
-			p := l.streams[name]
-			for key := range p.dirty {
-				d := l.book.Get(key)
-				seen := int64(expired)
-				if d == nil {
-					d = &ledger.Delivery{}
-				} else {
-					seen = d.Seen.UnixNano()
-				}
-				extras := slices.Sorted(maps.Keys(d.Extras))
-				if err := b.Append(l.number, name, key.Agent, key.Epoch, p.commit, d.Next, extras, d.Batches, d.Rows, d.Missing, seen); err != nil {
-					return err
-				}
+	var rows [][]any
+	for _, name := range streams {
+		p := l.streams[name]
+		for key := range p.dirty {
+			d := l.book.Get(key)
+			seen := int64(expired)
+			if d == nil {
+				d = &ledger.Delivery{}
+			} else {
+				seen = d.Seen.UnixNano()
 			}
+			extras := slices.Sorted(maps.Keys(d.Extras))
+			rows = append(rows, []any{l.number, name, key.Agent, key.Epoch, p.commit, d.Next, extras, d.Batches, d.Rows, d.Missing, seen})
 		}
-		return nil
-	})
-	if err != nil {
+	}
+	if err := l.a.write(ctx, checkpointsTable, checkpointColumns, rows...); err != nil {
 		return fmt.Errorf("save checkpoint of lane %d: %w", l.number, err)
 	}
 	for _, name := range streams {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	driver "github.com/ClickHouse/clickhouse-go/v2"
-	lib "github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
 	"pillion.dev/archive"
 	"pillion.dev/archive/ledger"
@@ -85,7 +84,7 @@ func (l *lane) take(ctx context.Context) error {
 		return fmt.Errorf("owner %d after %d: %w", l.owner, last, archive.ErrFenced)
 	}
 	// First the register, so that an earlier owner that opens the lane again is refused.
-	err = l.a.write(ctx, lanesTable, []string{"lane", "owner"}, func(b lib.Batch) error { return b.Append(l.number, l.owner) })
+	err = l.a.write(ctx, lanesTable, []string{"lane", "owner"}, []any{l.number, l.owner})
 	if err != nil {
 		return fmt.Errorf("register owner: %w", err)
 	}

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	lib "github.com/ClickHouse/clickhouse-go/v2/lib/driver"
-
 	"pillion.dev/archive"
 	"pillion.dev/archive/ledger"
 )
@@ -60,15 +58,11 @@ func (a *Archive) saveRetention(ctx context.Context) error {
 		return nil
 	}
 	revision := uint64(time.Now().UnixNano())
-	err := a.write(ctx, retentionTable, []string{"stream", "revision", "age_ns", "rows", "bytes"}, func(b lib.Batch) error {
-		for stream, r := range changed {
-			if err := b.Append(stream, revision, int64(r.Age), r.Rows, r.Bytes); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
+	var rows [][]any
+	for stream, r := range changed {
+		rows = append(rows, []any{stream, revision, int64(r.Age), r.Rows, r.Bytes})
+	}
+	if err := a.write(ctx, retentionTable, []string{"stream", "revision", "age_ns", "rows", "bytes"}, rows...); err != nil {
 		a.mutex.Lock()
 		defer a.mutex.Unlock()
 		for stream := range changed {

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	lib "github.com/ClickHouse/clickhouse-go/v2/lib/driver"
-
 	"pillion.dev/archive"
 	"pillion.dev/measure"
 )
@@ -149,9 +147,8 @@ func (a *Archive) rolledUp(lane uint64, err error) {
 }
 
 func (a *Archive) writeMark(ctx context.Context, l *level, lane uint64, m mark) error {
-	err := a.write(ctx, marksTable, []string{"level", "lane", "commit", "stored_ns", "marked_ns"}, func(b lib.Batch) error {
-		return b.Append(l.shown, lane, m.commit, m.at.UnixNano(), time.Now().UnixNano())
-	})
+	err := a.write(ctx, marksTable, []string{"level", "lane", "commit", "stored_ns", "marked_ns"},
+		[]any{l.shown, lane, m.commit, m.at.UnixNano(), time.Now().UnixNano()})
 	if err != nil {
 		return fmt.Errorf("save mark of roll-up %s: %w", l.shown, err)
 	}

@@ -10,9 +10,6 @@ import (
 	"sync"
 	"time"
 
-	driver "github.com/ClickHouse/clickhouse-go/v2"
-	lib "github.com/ClickHouse/clickhouse-go/v2/lib/driver"
-
 	"pillion.dev/archive"
 	"pillion.dev/archive/ledger"
 )
@@ -256,44 +253,6 @@ func retryable(err error) bool {
 	return c == 0 || slices.Contains([]int32{
 		codeReadOnly, codeTooManyParts, codeQuorumPending, codeFewReplicas, codeUnknownOutcome, codeNotInQuorum, codeKeeper, codeNoKeeper, codeCancelled, codeTimeout, codeNoActive, codeUnknownTable,
 	}, c)
-}
-
-// write inserts rows into one of the archive's own tables, with a quorum.
-func (a *Archive) write(ctx context.Context, table string, columns []string, fill func(lib.Batch) error) error {
-	done, err := a.turn(ctx, -1, table)
-	if err != nil {
-		return fmt.Errorf("wait for other inserts: %w", err)
-	}
-	defer done()
-	ctx, cancel := context.WithTimeout(ctx, insertMost)
-	defer cancel()
-	for try := 0; ; try++ {
-		err := a.anywhere(ctx, func(ctx context.Context, n *node) error {
-			f, err := n.identify(ctx)
-			if err != nil {
-				return err
-			}
-			settings := f.insert("", min(a.quorum(), 2))
-			delete(settings, "insert_deduplication_token")
-			settings["insert_deduplicate"] = 0
-			b, err := n.PrepareBatch(driver.Context(ctx, driver.WithSettings(settings)), fmt.Sprintf("INSERT INTO %s (%s) VALUES", a.own(table), names(columns)))
-			if err != nil {
-				return err
-			}
-			if err := fill(b); err != nil {
-				_ = b.Abort()
-				return err
-			}
-			return b.Send()
-		})
-		if err == nil || !retryable(err) || ctx.Err() != nil {
-			return err
-		}
-		a.complete(ctx, err)
-		if pause(ctx, retryAfter) != nil {
-			return err
-		}
-	}
 }
 
 // Delivered implements archive.Archive: the sums of all lanes, of other servers too.

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	lib "github.com/ClickHouse/clickhouse-go/v2/lib/driver"
-
 	"pillion.dev/archive"
 	"pillion.dev/archive/ledger"
 	"pillion.dev/measure"
@@ -437,30 +435,24 @@ func (a *Archive) extend(ctx context.Context, c *ledger.Commit) error {
 	revision := uint64(time.Now().UnixNano())
 	var err error
 	if len(c.Schemas) > 0 {
-		err = a.write(ctx, schemasTable, []string{"stream", "revision", "schema"}, func(b lib.Batch) error {
-			for name, s := range c.Schemas {
-				text, err := json.Marshal(s)
-				if err != nil {
-					return fmt.Errorf("encode schema of %q: %w", name, err)
-				}
-				if err := b.Append(name, revision, string(text)); err != nil {
-					return err
-				}
+		var rows [][]any
+		for name, s := range c.Schemas {
+			text, err := json.Marshal(s)
+			if err != nil {
+				return fmt.Errorf("encode schema of %q: %w", name, err)
 			}
-			return nil
-		})
+			rows = append(rows, []any{name, revision, string(text)})
+		}
+		err = a.write(ctx, schemasTable, []string{"stream", "revision", "schema"}, rows...)
 	}
 	if err == nil && len(c.Shapes) > 0 {
-		err = a.write(ctx, shapesTable, []string{"agent", "stream", "columns", "revision"}, func(b lib.Batch) error {
-			for agent, streams := range c.Shapes {
-				for stream, n := range streams {
-					if err := b.Append(agent, stream, int64(n), revision); err != nil {
-						return err
-					}
-				}
+		var rows [][]any
+		for agent, streams := range c.Shapes {
+			for stream, n := range streams {
+				rows = append(rows, []any{agent, stream, int64(n), revision})
 			}
-			return nil
-		})
+		}
+		err = a.write(ctx, shapesTable, []string{"agent", "stream", "columns", "revision"}, rows...)
 	}
 	if err != nil {
 		return fmt.Errorf("save schemas: %w", err)

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"time"
 
-	lib "github.com/ClickHouse/clickhouse-go/v2/lib/driver"
-
 	"pillion.dev/archive"
 	"pillion.dev/archive/ledger"
 	"pillion.dev/archive/transfer"
@@ -273,9 +271,8 @@ func (a *Archive) copyCheckpoint(ctx context.Context, number uint64, stream stri
 }
 
 func (a *Archive) writeCopyCheckpoint(ctx context.Context, number uint64, stream string, c checkpointOfCopy) error {
-	err := a.write(ctx, checkpointsTable, checkpointColumns, func(b lib.Batch) error {
-		return b.Append(number, stream, "", uint64(0), c.commit, uint64(c.Arrived), []uint64{}, c.Same, c.Rows, int64(0), a.options.Now().UnixNano())
-	})
+	err := a.write(ctx, checkpointsTable, checkpointColumns,
+		[]any{number, stream, "", uint64(0), c.commit, uint64(c.Arrived), []uint64{}, c.Same, c.Rows, int64(0), a.options.Now().UnixNano()})
 	if err != nil {
 		return fmt.Errorf("save checkpoint of the copy: %w", err)
 	}

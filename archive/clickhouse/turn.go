@@ -34,8 +34,7 @@ func (t *turns) wait(ctx context.Context, table string) (done func(), err error)
 	}
 }
 
-// turn waits for the caller's turn to insert into a table of a shard; own tables are of all
-// shards, whose number is -1.
+// turn waits for the caller's turn to insert into a table of a shard.
 func (a *Archive) turn(ctx context.Context, shard int, table string) (done func(), err error) {
 	if a.quorum() < 2 {
 		return func() {}, nil

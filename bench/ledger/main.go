@@ -26,6 +26,7 @@ import (
 // settings of a run.
 type settings struct {
 	seconds, senders, rows int
+	every                  time.Duration
 	seed                   uint64
 	kinds                  []string
 	keep                   bool
@@ -45,7 +46,8 @@ func main() {
 	flag.IntVar(&s.seconds, "seconds", 600, "how long programs are killed")
 	flag.Uint64Var(&s.seed, "seed", 0, "what the faults are drawn from; default a new one, which is printed")
 	flag.IntVar(&s.senders, "senders", 12, "simulated agents")
-	flag.IntVar(&s.rows, "rows", 20, "rows of an agent in each batch, one batch every 100 ms")
+	flag.IntVar(&s.rows, "rows", 20, "rows of an agent in each batch")
+	flag.DurationVar(&s.every, "every", 100*time.Millisecond, "time between two batches of an agent")
 	flag.StringVar(&kinds, "kinds", "clickhouse,coordination,hub,server", "programs to be killed, separated by commas")
 	flag.BoolVar(&s.keep, "keep", false, "leave the lab up")
 	flag.StringVar(&s.bin, "bin", "bin", "folder of the programs")
@@ -71,8 +73,8 @@ func main() {
 
 // run starts the fleet, lets faults happen and balances the ledger.
 func run(ctx context.Context, s *settings) (r result.Result, err error) {
-	fmt.Fprintf(os.Stderr, "ledger: seed %d, %d s, %d agents with %d rows every 100 ms; kills of %s\n",
-		s.seed, s.seconds, s.senders, s.rows, strings.Join(s.kinds, ", "))
+	fmt.Fprintf(os.Stderr, "ledger: seed %d, %d s, %d agents with %d rows every %v; kills of %s\n",
+		s.seed, s.seconds, s.senders, s.rows, s.every, strings.Join(s.kinds, ", "))
 	w, err := newWorld(ctx, s)
 	if err != nil {
 		return nil, err

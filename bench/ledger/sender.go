@@ -23,6 +23,8 @@ const senderVariable = "PILLION_LEDGER_SENDERS"
 type senders struct {
 	fleet.Joining
 	Agents, Rows int
+	// Every is the time between two batches of an agent.
+	Every time.Duration
 }
 
 // report is what the simulated agents tell, one line of JSON a second, and at the end.
@@ -34,12 +36,9 @@ type report struct {
 	Final       bool
 }
 
-const (
-	rowEvery = 100 * time.Millisecond
-	// waitingMost are the batches that wait for their acknowledgement before an agent pauses: its
-	// queue must not drop any.
-	waitingMost = 250
-)
+// waitingMost are the batches that wait for their acknowledgement before an agent pauses: its
+// queue must not drop any.
+const waitingMost = 250
 
 // ledgerRows is the stream of numbered rows.
 var ledgerRows = &measure.Schema{Name: "ledger", Doc: "numbered rows of a test of the fleet", Fields: []measure.Field{
@@ -86,7 +85,7 @@ func runSenders(ctx context.Context, text string) error {
 	}()
 	var running, delivering sync.WaitGroup
 	for _, one := range all {
-		running.Go(func() { one.work(input, s.Rows) })
+		running.Go(func() { one.work(input, s.Rows, s.Every) })
 		delivering.Go(func() { one.sending.Run(ctx, one.link) })
 	}
 	ended := make(chan struct{})
@@ -104,8 +103,8 @@ func (s *sender) acknowledged(_ int, after time.Duration) {
 }
 
 // work sends rows until the input ends.
-func (s *sender) work(input <-chan struct{}, rows int) {
-	ticks := time.NewTicker(rowEvery)
+func (s *sender) work(input <-chan struct{}, rows int, every time.Duration) {
+	ticks := time.NewTicker(every)
 	defer ticks.Stop()
 	for {
 		select {

@@ -89,7 +89,7 @@ func (w *world) startSenders(ctx context.Context) error {
 	}
 	text, err := json.Marshal(senders{
 		Joining: fleet.Joining{Server: strings.Join(servers, ","), Token: token, Folder: w.folder},
-		Agents:  w.settings.senders, Rows: w.settings.rows,
+		Agents:  w.settings.senders, Rows: w.settings.rows, Every: w.settings.every,
 	})
 	if err != nil {
 		return err

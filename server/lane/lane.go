@@ -73,24 +73,32 @@ type Lanes struct {
 	own     sync.WaitGroup
 
 	mu      sync.Mutex
-	members map[string]bool
-	holders map[int]string // by lane
-	free    map[int]time.Time
-	known   bool // the watch is current
-	mine    map[int]context.CancelFunc
-	open    map[int]bool
-	ownOpen bool
-	later   map[int]time.Time // not before
+	members map[string]uint64 // revisions of their leases
+	holders map[int]holder    // by lane
+	// absences in a row of the other servers, once they have answered.
+	absences map[string]int
+	free     map[int]time.Time
+	known    bool // the watch is current
+	mine     map[int]context.CancelFunc
+	open     map[int]bool
+	ownOpen  bool
+	later    map[int]time.Time // not before
 	// changes since the last event.
 	taken, left []int
 	lost        bool
+}
+
+// holder is the server that has the lease of a lane.
+type holder struct {
+	id       string
+	revision uint64 // of the lease
 }
 
 // Start begins to take lanes.
 func Start(options Options) *Lanes {
 	l := &Lanes{
 		options: options, log: options.Log, opening: make(chan struct{}, openings), wake: make(chan struct{}, 1),
-		members: map[string]bool{}, holders: map[int]string{}, free: map[int]time.Time{},
+		members: map[string]uint64{}, holders: map[int]holder{}, absences: map[string]int{}, free: map[int]time.Time{},
 		mine: map[int]context.CancelFunc{}, open: map[int]bool{}, later: map[int]time.Time{},
 	}
 	if l.log == nil {
@@ -104,6 +112,7 @@ func Start(options Options) *Lanes {
 	own, l.endOwn = context.WithCancel(context.Background())
 	l.own.Go(func() { l.holdOwn(own) })
 	l.parts.Go(l.announce)
+	l.parts.Go(l.lookOut)
 	l.parts.Go(func() {
 		// The error is the end of the context.
 		_ = options.KV.Watch(l.ctx, "", l.changed, func() {
@@ -142,14 +151,14 @@ func (l *Lanes) changed(e bus.Entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if member, ok := strings.CutPrefix(e.Key, memberPrefix); ok {
-		if l.members[member] == !e.Deleted {
-			return
-		}
-		l.members[member] = true
+		_, lived := l.members[member]
+		l.members[member] = e.Revision
 		if e.Deleted {
 			delete(l.members, member)
 		}
-		l.poke()
+		if lived == e.Deleted {
+			l.poke()
+		}
 		return
 	}
 	lane, err := strconv.Atoi(strings.TrimPrefix(e.Key, lanePrefix))
@@ -163,15 +172,18 @@ func (l *Lanes) changed(e bus.Entry) {
 		return
 	}
 	delete(l.free, lane)
-	holder, err := bus.HolderOf(e.Value)
+	id, err := bus.HolderOf(e.Value)
 	if err != nil {
-		holder = "?"
+		id = "?"
 	}
-	l.holders[lane] = holder
+	l.holders[lane] = holder{id, e.Revision}
 }
 
 // announce keeps this server among the living ones.
 func (l *Lanes) announce() {
+	if err := l.options.Bus.ServePresence(l.options.ID); err != nil { // then the others wait for the ends of its leases
+		l.log.Warn("announce this server", "error", err)
+	}
 	for l.ctx.Err() == nil {
 		lease, err := l.options.KV.Acquire(l.ctx, memberPrefix+l.options.ID, l.options.ID)
 		if err != nil {
@@ -211,8 +223,7 @@ func (l *Lanes) balance() {
 		return
 	}
 	share, first := l.share()
-	for n := range bus.Lanes {
-		lane := (first + n) % bus.Lanes
+	for _, lane := range l.preferred(first, share) {
 		_, held := l.holders[lane]
 		_, mine := l.mine[lane]
 		if held || mine || len(l.mine) >= share || time.Now().Before(l.later[lane]) {
@@ -237,6 +248,26 @@ func (l *Lanes) balance() {
 			surplus--
 		}
 	}
+}
+
+// preferred are all lanes in the order in which they are taken: those in which agents wait for
+// an acknowledgement come first.
+func (l *Lanes) preferred(first, share int) (order []int) {
+	if len(l.mine) >= share {
+		return nil
+	}
+	var waited [bus.Lanes]bool
+	for _, agent := range l.options.Agents() {
+		waited[bus.LaneOf(agent)] = true
+	}
+	for _, now := range []bool{true, false} {
+		for n := range bus.Lanes {
+			if lane := (first + n) % bus.Lanes; waited[lane] == now {
+				order = append(order, lane)
+			}
+		}
+	}
+	return order
 }
 
 // share is how many lanes this server should have, and the first one that it prefers.

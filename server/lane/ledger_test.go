@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -74,6 +75,12 @@ func startFleet(t *testing.T, s *shelf, agents int) *fleet {
 
 func (f *fleet) start() *process {
 	f.t.Helper()
+	return f.startWith(leaseTTL)
+}
+
+// startWith starts a server whose leases expire after a time that the first one sets.
+func (f *fleet) startWith(ttl time.Duration) *process {
+	f.t.Helper()
 	server, err := bus.ConnectServer(f.t.Context(), bus.ServerOptions{URL: f.cluster.URL(), TLS: f.cluster.ServerTLS()})
 	if err == nil {
 		err = server.CheckLanes(f.t.Context())
@@ -81,7 +88,7 @@ func (f *fleet) start() *process {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	kv, err := server.KV(f.t.Context(), lane.Bucket, bus.KVOptions{TTL: leaseTTL})
+	kv, err := server.KV(f.t.Context(), lane.Bucket, bus.KVOptions{TTL: ttl})
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -206,4 +213,26 @@ func testLedger(t *testing.T, faults int) {
 		t.Errorf("of %d batches that were acknowledged %d are not stored once; %d are stored twice", acknowledged, lost, twice)
 	}
 	t.Logf("%d batches", acknowledged)
+}
+
+// TestDeadServer: the lanes of a server that has died are taken before its leases expire, and
+// those of one that is alive are not.
+func TestDeadServer(t *testing.T) {
+	f := startFleet(t, newShelf(true, 0), 3)
+	dead, one, two := f.startWith(time.Hour), f.startWith(time.Hour), f.startWith(time.Hour)
+	// A lane that was given back while it was being taken stays held until its lease expires.
+	atLeast := func(n int, some ...*process) func() bool {
+		return func() bool {
+			return !slices.ContainsFunc(some, func(p *process) bool { return p.lanes.Status().Open < n })
+		}
+	}
+	f.until("each server has about a third of the lanes", atLeast(15, dead, one, two))
+	f.until("they know each other", func() bool { return one.lanes.Known() == 2 && two.lanes.Known() == 2 })
+	dead.kill()
+	f.until("the others have about half of them each", atLeast(25, one, two))
+	if n := one.lanes.Status().Servers; n != 2 {
+		t.Errorf("%d servers live", n)
+	}
+	one.stop()
+	two.stop()
 }
