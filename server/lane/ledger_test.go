@@ -219,17 +219,22 @@ func testLedger(t *testing.T, faults int) {
 // those of one that is alive are not.
 func TestDeadServer(t *testing.T) {
 	f := startFleet(t, newShelf(true, 0), 3)
-	dead, one, two := f.startWith(time.Hour), f.startWith(time.Hour), f.startWith(time.Hour)
-	// A lane that was given back while it was being taken stays held until its lease expires.
 	atLeast := func(n int, some ...*process) func() bool {
 		return func() bool {
 			return !slices.ContainsFunc(some, func(p *process) bool { return p.lanes.Status().Open < n })
 		}
 	}
-	f.until("each server has about a third of the lanes", atLeast(15, dead, one, two))
+	// One after the other: a lane that is given back while it is being taken may stay held until
+	// its lease expires.
+	dead := f.startWith(time.Hour)
+	f.until("the first has all lanes", atLeast(bus.Lanes, dead))
+	one := f.startWith(time.Hour)
+	f.until("two servers have half of the lanes each", atLeast(bus.Lanes/2, dead, one))
+	two := f.startWith(time.Hour)
+	f.until("each server has a third of the lanes", atLeast(bus.Lanes/3, dead, one, two))
 	f.until("they know each other", func() bool { return one.lanes.Known() == 2 && two.lanes.Known() == 2 })
 	dead.kill()
-	f.until("the others have about half of them each", atLeast(25, one, two))
+	f.until("the others have half of them each", atLeast(bus.Lanes/2, one, two))
 	if n := one.lanes.Status().Servers; n != 2 {
 		t.Errorf("%d servers live", n)
 	}
