@@ -56,6 +56,10 @@ install-test: ## also install what only the page and the tests require (Node, Ch
 	@.ci/packages
 	@.ci/kernel || [ "$${CI:-}" != true ] # without it one test is skipped, and in CI none is
 
+.PHONY: install-metrics
+install-metrics: install ## also install what test-metrics runs: Prometheus of Debian, and built from source, ten minutes the first time, a current one and an OpenTelemetry collector
+	@.ci/install metrics
+
 .PHONY: build
 build: ## build bin/pillion-agent and bin/pillion, both static, and bin/pillion-server
 	CGO_ENABLED=0 go build -trimpath -buildvcs=$(BUILDVCS) -ldflags '-s -w' -o bin/ ./cmd/pillion-agent ./cmd/pillion
@@ -116,8 +120,8 @@ lint: ## run gofmt, go vet, staticcheck, tsc, and shellcheck if installed
 	@failed=; \
 	unformatted=$$(find . -name node_modules -prune -o -name '*.go' -exec gofmt -l {} +); \
 	[ -z "$$unformatted" ] || { echo "gofmt: run 'gofmt -w' on:" $$unformatted >&2; failed=1; }; \
-	go vet -tags=long ./... || failed=1; \
-	go tool staticcheck -tags=long ./... || failed=1; \
+	go vet -tags=long,metrics ./... || failed=1; \
+	go tool staticcheck -tags=long,metrics ./... || failed=1; \
 	(cd ui && npx tsc --noEmit) || failed=1; \
 	! command -v shellcheck >/dev/null || shellcheck .ci/* || failed=1; \
 	[ -z "$$failed" ]
@@ -146,6 +150,10 @@ test-long-statistics: ## simulate how often intervals hold the truth, and false 
 	@.ci/install test
 	go run ./bench/statistics -share 0.1
 	$(PYTHON) bench/statistics/simulate.py --share 0.1
+
+.PHONY: test-metrics
+test-metrics: install-metrics ## compare metrics with what Prometheus (of Debian, and a current one) says: scraped, by an OpenTelemetry collector, by remote write; ask it what dashboards ask
+	go test -count=1 -v -tags=metrics -run='^TestPrometheus$$' ./server
 
 .PHONY: test-busy
 test-busy: install-test ## run make test TIMES (5) times with a busy loop on each core; results in bin/busy
