@@ -7,10 +7,6 @@ import (
 	"net/netip"
 	"os"
 	"strconv"
-	"time"
-
-	"github.com/vishvananda/netlink"
-	"golang.org/x/sys/unix"
 
 	"pillion.dev/internal/netns"
 )
@@ -78,32 +74,11 @@ func (t *testbed) build(mtu int) error {
 		}
 	}
 	for _, s := range []side{a, b} {
-		if err := s.awaitUp(); err != nil {
+		if err := netns.AwaitUp(s.namespace, s.device, s.address6); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// awaitUp waits until the kernel has noticed that the device has a carrier, and made the
-// address a local one: until then it drops what is sent there.
-func (s side) awaitUp() error {
-	const limit = 5 * time.Second
-	return netns.Do(s.namespace, func() error {
-		for end := time.Now().Add(limit); ; time.Sleep(time.Millisecond) {
-			device, err := netlink.LinkByName(s.device)
-			if err != nil {
-				return fmt.Errorf("find %s: %w", s.device, err)
-			}
-			routes, _ := netlink.RouteGet(s.address6.AsSlice()) // fails while there is none
-			if device.Attrs().OperState == netlink.OperUp && len(routes) > 0 && routes[0].Type == unix.RTN_LOCAL {
-				return nil
-			}
-			if time.Now().After(end) {
-				return fmt.Errorf("await %s: it is %s with routes %v after %v", s.device, device.Attrs().OperState, routes, limit)
-			}
-		}
-	})
 }
 
 // segment has the source's device leave no buffer whole, and the destination's merge what

@@ -134,6 +134,11 @@ func (t *testbed) build() error {
 			return err
 		}
 	}
+	for _, n := range t.networks() {
+		if err := errors.Join(space.AwaitUp(n.host, "out", t.address(n.number, 2)), space.AwaitUp(t.router, n.side, t.address(n.number, 1))); err != nil {
+			return err
+		}
+	}
 	if t.mbit == 0 {
 		return nil
 	}
