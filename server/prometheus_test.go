@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -21,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"pillion.dev/internal/test/free"
 	"pillion.dev/measure/histogram"
 	"pillion.dev/server"
 	"pillion.dev/server/otlp"
@@ -32,12 +32,7 @@ const metricsPrograms = "/usr/local/lib/pillion/metrics/"
 // freeAddress is an unused port of this machine.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
+	return fmt.Sprintf("127.0.0.1:%d", free.Port(t))
 }
 
 // launch runs a program until the test ends.

@@ -305,11 +305,7 @@ func TestDocumentedValues(t *testing.T) {
 		t.Fatal(err)
 	}
 	var values map[string]any
-	text, err = os.ReadFile(chart + "/values.yaml")
-	if err == nil {
-		err = yaml.UnmarshalStrict(text, &values)
-	}
-	if err != nil {
+	if err := load(chart+"/values.yaml", &values); err != nil {
 		t.Fatal(err)
 	}
 	delete(schema.Properties, "global") // Helm's own
