@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/vishvananda/netlink"
 	vishnetns "github.com/vishvananda/netns"
@@ -59,31 +58,13 @@ func newNetwork(t *testing.T, links [][2]string) *network {
 		n.addLink(i+1, ends)
 	}
 	for i, ends := range links {
-		for _, host := range ends {
-			n.awaitLink(host, i+1)
+		for end, host := range ends {
+			if err := netns.AwaitUp(n.hosts[host], fmt.Sprintf("link%d", i+1), four(i+1, end+1)); err != nil {
+				t.Fatalf("in host %s: %v", host, err)
+			}
 		}
 	}
 	return n
-}
-
-// awaitLink waits until a host sends by a link: the kernel starts its queue a while
-// after both ends are up, and drops what is sent before.
-func (n *network) awaitLink(host string, number int) {
-	n.t.Helper()
-	n.do(host, func() error {
-		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-			link, err := netlink.LinkByName(fmt.Sprintf("link%d", number))
-			if err != nil {
-				return err
-			}
-			if link.Attrs().OperState == netlink.OperUp {
-				return nil
-			}
-			if time.Now().After(deadline) {
-				return fmt.Errorf("link %d is %s", number, link.Attrs().OperState)
-			}
-		}
-	})
 }
 
 func (n *network) addHost(host string) {
