@@ -212,6 +212,12 @@ func (l *Lab) StartService(ctx context.Context, name string, more ...string) err
 	return b.startInHost(ctx, how.Host, name, how.Path, append(how.Arguments, more...)...)
 }
 
+// ServiceRuns reports whether a program of the service, named as for StartService, is running.
+func (l *Lab) ServiceRuns(name string) bool {
+	_, alive := l.state.process(name)
+	return alive
+}
+
 // KillService ends the server or an agent as a crash does, and waits until it has
 // ended.
 func (l *Lab) KillService(name string) error { return l.endService("kill", name, process.kill) }

@@ -96,7 +96,7 @@ func run(ctx context.Context, s *settings) (r result.Result, err error) {
 		return nil, err
 	}
 	r = result.Result{
-		"seed": s.seed, "seconds": time.Since(begun).Seconds(), "kills": w.kills, "rows_sent": b.sent, "rows_stored": b.stored,
+		"seed": s.seed, "seconds": time.Since(begun).Seconds(), "kills": w.kills, "starts": w.starts, "rows_sent": b.sent, "rows_stored": b.stored,
 		"rows_lost": b.lost, "rows_twice": b.twice, "longest_wait_ms": final.LongestWait.Milliseconds(),
 	}
 	if s.out != "" {

@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -29,7 +28,8 @@ type world struct {
 	lab      *lab.Lab
 	folder   string // of the agents' identities
 	draws    *rand.Rand
-	kills    map[string]int
+	kills    map[string]int // by kind of program
+	starts   map[string]int // after kills, or after a program ended by itself
 	senders  *exec.Cmd
 	input    io.Closer
 
@@ -61,7 +61,7 @@ func newWorld(ctx context.Context, s *settings) (*world, error) {
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(folder))
 	}
-	return &world{settings: s, lab: up, folder: folder, draws: rand.New(rand.NewPCG(s.seed, 1)), kills: map[string]int{}, ended: make(chan struct{})}, nil
+	return &world{settings: s, lab: up, folder: folder, draws: rand.New(rand.NewPCG(s.seed, 1)), kills: map[string]int{}, starts: map[string]int{}, ended: make(chan struct{})}, nil
 }
 
 // close ends the senders and removes the fleet.
@@ -162,83 +162,6 @@ func (w *world) until(ctx context.Context, limit time.Duration, what string, has
 		case <-ticks.C:
 		}
 	}
-}
-
-// Limits of what is drawn.
-const (
-	downMin, downMax = 500 * time.Millisecond, 8 * time.Second
-	gapMin, gapMax   = 500 * time.Millisecond, 4 * time.Second
-	finishTime       = 3 * time.Minute
-)
-
-func between(draws *rand.Rand, least, most time.Duration) time.Duration {
-	return least + time.Duration(draws.Int64N(int64(most-least)))
-}
-
-// kill kills programs, one or two at a time, until the time is over, and leaves all running.
-func (w *world) kill(ctx context.Context, length time.Duration) error {
-	targets := w.targets()
-	if len(targets) == 0 {
-		return fmt.Errorf("kill programs: none is a %s", strings.Join(w.settings.kinds, " or "))
-	}
-	for end := time.Now().Add(length); time.Now().Before(end) && ctx.Err() == nil; {
-		picked := []string{targets[w.draws.IntN(len(targets))]}
-		if other := targets[w.draws.IntN(len(targets))]; w.draws.IntN(3) == 0 && other != picked[0] {
-			picked = append(picked, other)
-		}
-		for _, name := range picked {
-			if err := w.lab.KillService(name); err != nil {
-				return err
-			}
-			kind, _, _ := strings.Cut(name, "-")
-			w.kills[kind]++
-		}
-		down := between(w.draws, downMin, downMax)
-		fmt.Fprintf(os.Stderr, "ledger: %4.0f s left: %s killed for %v\n", time.Until(end).Seconds(), strings.Join(picked, " and "), down.Round(time.Millisecond))
-		pause(ctx, down)
-		for _, name := range picked {
-			if err := w.lab.StartService(context.WithoutCancel(ctx), name); err != nil {
-				return err
-			}
-		}
-		pause(ctx, between(w.draws, gapMin, gapMax))
-	}
-	return ctx.Err()
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
-}
-
-// targets are the programs that may be killed.
-func (w *world) targets() (names []string) {
-	for host := range w.lab.Spec.Hosts {
-		on, err := w.lab.ServicesOn(host)
-		if err != nil {
-			continue // none
-		}
-		for _, name := range on {
-			if kind, _, _ := strings.Cut(name, "-"); slices.Contains(w.settings.kinds, kind) {
-				names = append(names, name)
-			}
-		}
-	}
-	slices.Sort(names)
-	return names
-}
-
-// finish lets the agents deliver the rest.
-func (w *world) finish(ctx context.Context) (report, error) {
-	if err := w.input.Close(); err != nil {
-		return report{}, err
-	}
-	err := w.until(ctx, finishTime, "all rows are acknowledged", func(r report) bool { return r.Final })
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.last, err
 }
 
 // balance is what the archive has, compared with what was sent.
