@@ -182,7 +182,7 @@ func TestCapabilities(t *testing.T) {
 	if !pod.HostNetwork || pod.HostPID || pod.HostIPC || context.Privileged != nil || *context.AllowPrivilegeEscalation || !*context.ReadOnlyRootFilesystem || *pod.AutomountServiceAccountToken {
 		t.Errorf("unexpected privileges: %+v", pod)
 	}
-	if len(pod.Containers[0].Env) != 1 || !slices.Contains(pod.Containers[0].Args, "--token-file=/etc/pillion-join/token") {
+	if len(pod.Containers[0].Env) != 2 || !slices.Contains(pod.Containers[0].Args, "--token-file=/etc/pillion-join/token") {
 		t.Errorf("join token not from its file: %v, %v", pod.Containers[0].Env, pod.Containers[0].Args)
 	}
 	mounted := slices.ContainsFunc(pod.Containers[0].VolumeMounts, func(m core.VolumeMount) bool {
@@ -195,8 +195,9 @@ func TestCapabilities(t *testing.T) {
 	if !mounted || !from {
 		t.Errorf("the Secret is not mounted: %+v, %+v", pod.Volumes, pod.Containers[0].VolumeMounts)
 	}
-	if server := pod.Containers[0].Env[0].Value; server != "test-pillion-server.net.svc" {
-		t.Errorf("agents join %s", server)
+	env := pod.Containers[0].Env
+	if env[0].Value != "test-pillion-server.net.svc" || env[1].Name != "PILLION_NODE" || env[1].ValueFrom.FieldRef.FieldPath != "spec.nodeName" {
+		t.Errorf("agents join %s as %+v", env[0].Value, env[1])
 	}
 }
 
@@ -279,7 +280,7 @@ func TestCommandLines(t *testing.T) {
 			}
 		}
 		for _, variable := range pod.Containers[0].Env {
-			if !strings.Contains(section, "("+variable.Name+")") || variable.ValueFrom != nil {
+			if !strings.Contains(section, "("+variable.Name+")") || variable.ValueFrom != nil && variable.ValueFrom.FieldRef == nil {
 				t.Errorf("pillion-%s run has no variable %+v, or it is from a Secret", program, variable)
 			}
 		}

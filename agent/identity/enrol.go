@@ -27,8 +27,10 @@ type Options struct {
 	Server string
 	// Token is the join token.
 	Token string
-	// Name of the agent; default the host name up to the first dot.
+	// Name of the agent; default NodeName of Node, or the host name up to the first dot.
 	Name string
+	// Node is the name of this host in Kubernetes; empty if it has none.
+	Node string
 	// Folder of the identity; default DefaultFolder.
 	Folder string
 }
@@ -66,6 +68,9 @@ func Enrol(ctx context.Context, options Options) (i *Identity, fresh bool, err e
 				err = fmt.Errorf("certificate of agent %q expired on %s: %w", d.Name, existing.Expires().UTC().Format("2006-01-02 15:04 MST"), err)
 			}
 		}()
+	}
+	if options.Name == "" && options.Node != "" {
+		options.Name = NodeName(options.Node)
 	}
 	if options.Name == "" {
 		host, err := os.Hostname()

@@ -47,8 +47,10 @@ type Config struct {
 	// Bus are the URLs of the bus, tls://HOST:PORT, separated by commas, in the order in which they
 	// are tried; default: those that the server names.
 	Bus string `yaml:"bus"`
-	// Name of the agent; default the host name.
+	// Name of the agent; default that of the node, or the host name.
 	Name string `yaml:"name"`
+	// Node is the name of this host in Kubernetes.
+	Node string `yaml:"node"`
 	// Labels by which sessions select agents.
 	Labels map[string]string `yaml:"labels"`
 	// Folder of the agent's identity and spool; default DefaultFolder.

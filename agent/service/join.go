@@ -16,7 +16,7 @@ func join(ctx context.Context, config Config, log *slog.Logger) (*identity.Ident
 	if config.Server == "" {
 		return identity.Open(config.Folder)
 	}
-	options := identity.Options{Server: config.Server, Token: config.JoinToken, Name: config.Name, Folder: config.Folder}
+	options := identity.Options{Server: config.Server, Token: config.JoinToken, Name: config.Name, Node: config.Node, Folder: config.Folder}
 	for wait := time.Second; ; wait = min(2*wait, 30*time.Second) {
 		joined, fresh, err := identity.Enrol(ctx, options)
 		if err == nil {

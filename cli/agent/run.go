@@ -21,7 +21,8 @@ type runCmd struct {
 	Bus       string            `help:"URLs of the bus, tls://HOST:PORT, separated by commas, in the order in which they are tried; default: those that the server names." placeholder:"URLS"`
 	Token     string            `help:"Join token, needed once. Prefer $$PILLION_JOIN_TOKEN or --token-file: other users can see command lines." env:"PILLION_JOIN_TOKEN" placeholder:"T"`
 	TokenFile string            `help:"File that contains the join token." placeholder:"FILE"`
-	Name      string            `help:"Name of this agent; default: the host name." placeholder:"NAME"`
+	Name      string            `help:"Name of this agent; default: that of the node with hyphens for dots, or the host name up to the first dot." placeholder:"NAME"`
+	Node      string            `help:"Name of this host in Kubernetes." env:"PILLION_NODE" placeholder:"NAME"`
 	Label     map[string]string `help:"Label that this host claims; sessions select it by the label once an operator has approved it. Repeatable." placeholder:"KEY=VALUE"`
 	Data      string            `help:"Directory of the identity and the spool; default: ${folder}." placeholder:"DIR"`
 	Spool     quantity.Size     `help:"Maximum size of the spool, such as 512MiB; default: 1GiB." placeholder:"SIZE"`
@@ -85,6 +86,7 @@ func (c *runCmd) settings() (service.Config, error) {
 		}
 	}
 	config.Server, config.Name = cmp.Or(c.Server, config.Server), cmp.Or(c.Name, config.Name)
+	config.Node = cmp.Or(c.Node, config.Node)
 	config.Bus = cmp.Or(c.Bus, config.Bus)
 	config.Folder, config.OML = cmp.Or(c.Data, config.Folder), cmp.Or(c.OML, config.OML)
 	config.User = cmp.Or(c.User, config.User)

@@ -1,0 +1,23 @@
+package identity
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+)
+
+// nameMax is the maximum length of the name of an agent.
+const nameMax = 63
+
+// NodeName returns the name of the agent of a Kubernetes node. Names of nodes are DNS names of up
+// to 253 bytes and unique in a cluster; those of agents have neither dots nor so many bytes. So dots
+// become hyphens, and the end of a longer name becomes a hash of the whole name.
+func NodeName(node string) string {
+	name := strings.ReplaceAll(node, ".", "-")
+	if len(name) <= nameMax {
+		return name
+	}
+	sum := sha256.Sum256([]byte(node))
+	hash := hex.EncodeToString(sum[:4])
+	return strings.TrimRight(name[:nameMax-len(hash)-1], "-") + "-" + hash
+}
