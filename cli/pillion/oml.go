@@ -61,7 +61,7 @@ func omlTables(ctx context.Context, client *api.Client) ([]omlTable, error) {
 	return tables, failed("list OML tables", err)
 }
 
-type omlDomainsCmd struct{}
+type omlDomainsCmd struct{ repeated }
 
 // Help has the examples.
 func (omlDomainsCmd) Help() string {

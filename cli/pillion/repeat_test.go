@@ -26,6 +26,8 @@ func TestWatchOption(t *testing.T) {
 		{"agents --watch 1m --label x", time.Minute, ""},
 		{"streams --watch flows", 2 * time.Second, ""},
 		{"session show --watch web", 2 * time.Second, ""},
+		{"token list --watch", 2 * time.Second, ""},
+		{"oml domains --watch=10s", 10 * time.Second, ""},
 		{"session list --watch=x", 0, `"x"`},
 		{"session list --watch=1ms", 0, "too short"},
 	} {

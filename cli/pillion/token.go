@@ -87,7 +87,7 @@ func (c *tokenCreateCmd) Run(ctx context.Context, a *app, client *api.Client) er
 	})
 }
 
-type tokenListCmd struct{}
+type tokenListCmd struct{ repeated }
 
 // Help has the example.
 func (tokenListCmd) Help() string { return "Example:\n\n  pillion token list" }
