@@ -7,12 +7,9 @@ import (
 	"io"
 	"slices"
 
-	"connectrpc.com/connect"
-
 	"pillion.dev/api"
 	"pillion.dev/api/pillionv1"
 	"pillion.dev/cli/command"
-	"pillion.dev/cli/terminal"
 	"pillion.dev/internal/version"
 )
 
@@ -130,78 +127,3 @@ func hostsOf(e *pillionv1.Event) string {
 	}
 	return e.Agent + " > " + e.Peer
 }
-
-type doctorCmd struct {
-	Agents []string `arg:"" optional:"" predictor:"agent" help:"Agents to check; default: all connected."`
-	Peer   []string `placeholder:"AGENT" predictor:"agent" help:"Agents that must be reachable from them; default: all connected."`
-}
-
-// Help has the examples.
-func (doctorCmd) Help() string {
-	return `Agents check kernel, privileges, clock, disk and memory, network interfaces with their offloads and BPF
-programs of other software, and whether their peers are reachable. The exit code is 1 if a check fails.
-
-Examples:
-
-  pillion doctor
-  pillion doctor north1 --peer south1`
-}
-
-// Run lets agents check their hosts.
-func (c *doctorCmd) Run(ctx context.Context, a *app, client *api.Client) error {
-	names := c.Agents
-	if len(names) == 0 {
-		agents, err := listAgents(ctx, client, "")
-		if err != nil {
-			return failed("list agents", err)
-		}
-		for _, g := range agents {
-			if g.State == "connected" {
-				names = append(names, g.Name)
-			}
-		}
-		if len(names) == 0 {
-			return fmt.Errorf("check agents: no agent is connected")
-		}
-	}
-	t := newTable("agent", "check", "level", "found=RESULT", "advice")
-	list, bad := []any{}, false
-	for _, name := range names {
-		checks, err := c.check(ctx, a, name)
-		if err != nil {
-			return err
-		}
-		for _, k := range checks {
-			bad = bad || k.Level == "error"
-			t.add(text(name), text(k.Name), text(k.Level), text(k.Found), text(k.Advice))
-			list = append(list, append(object{{"agent", name}}, messageValue(k.ProtoReflect()).(object)...))
-		}
-	}
-	if err := a.show(list, t, nil); err != nil || !bad {
-		return err
-	}
-	return errFailed
-}
-
-// check runs the checks on one agent. No response is a finding, not a failure.
-func (c *doctorCmd) check(ctx context.Context, a *app, name string) ([]*pillionv1.Check, error) {
-	if terminal.Is(a.err) {
-		fmt.Fprintf(a.err, "\rchecking %s\x1b[K", clean(name))
-		defer fmt.Fprint(a.err, "\r\x1b[K")
-	}
-	answer, err := a.client.Agents.CheckAgent(ctx, &pillionv1.CheckAgentRequest{Name: name, Peers: c.Peer})
-	switch connect.CodeOf(err) {
-	case connect.CodeUnavailable, connect.CodeDeadlineExceeded, connect.CodeFailedPrecondition:
-		if err != nil && ctx.Err() == nil && reached(err) {
-			return []*pillionv1.Check{{Name: "agent", Level: "error", Found: failed("check", err).Error(),
-				Advice: "check that pillion-agent is running there: systemctl status pillion-agent"}}, nil
-		}
-	}
-	if err != nil {
-		return nil, failed("check agent "+name, err)
-	}
-	return answer.Checks, nil
-}
-
-// reached reports whether the server returned the error.
-func reached(err error) bool { return connect.IsWireError(err) }
