@@ -217,6 +217,11 @@ first-delay: install build ## measure the time from zero to the first live delay
 	go build -o bin/ ./bench/first-delay
 	.ci/experiment $(RESULTS) bench/first-delay.yaml
 
+.PHONY: bench-alarms
+bench-alarms: install build ## measure the time from loss, silence and another path in a lab to a webhook and an e-mail, five times each (8 minutes; QUICK=1: 2 minutes)
+	go build -o bin/bench/ ./bench/alarms
+	.ci/experiment $(RESULTS) bench/alarms.yaml
+
 .PHONY: campaign
 campaign: install build ## let random faults happen to a server and agents for SECONDS (1800), and check that each acknowledged row is stored once; SEED=n repeats one
 	go build -o bin/campaign ./bench/campaign

@@ -98,6 +98,7 @@ var lineLimits = []struct {
 var exceptions = []exception{
 	{"main", "bench/overhead", "the load of experiments of `make bench` and `make paper-s1`, never shipped: the product is three binaries"},
 	{"main", "bench/first-delay", "the load of the experiment of `make first-delay`, never shipped: the product is three binaries"},
+	{"main", "bench/alarms", "the load of the experiment of `make bench-alarms`, never shipped: the product is three binaries"},
 	{"main", "bench/ingest", "the load of experiments of `make bench-service`, never shipped: the product is three binaries"},
 	{"main", "bench/campaign", "a test with faults for `make campaign`, never shipped: the product is three binaries"},
 	{"main", "bench/ledger", "a test with faults for `make ledger`, never shipped: the product is three binaries"},
