@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"pillion.dev/lab"
+	"pillion.dev/lab/receiver"
 )
 
 // Addresses of the lab: of b, and of the router on the way round.
@@ -65,7 +66,7 @@ const (
 type bed struct {
 	lab             *lab.Lab
 	bin             string
-	webhooks, mails *sink
+	webhooks, mails *receiver.Receiver
 	sockets         []net.Conn
 	stop            context.CancelFunc
 	sending         sync.WaitGroup
@@ -89,7 +90,7 @@ func build(ctx context.Context, bin, folder string) (b *bed, err error) {
 	if err != nil {
 		return nil, err
 	}
-	b = &bed{lab: up, bin: bin, webhooks: newSink(), mails: newSink()}
+	b = &bed{lab: up, bin: bin, webhooks: receiver.New(), mails: receiver.New()}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, b.close())
@@ -120,18 +121,18 @@ func (b *bed) close() error {
 	for _, socket := range b.sockets {
 		socket.Close()
 	}
-	b.webhooks.close()
-	b.mails.close()
+	b.webhooks.Close()
+	b.mails.Close()
 	return lab.Down(context.Background(), b.lab.Spec.Name)
 }
 
 // listen starts the receivers in the server's host.
 func (b *bed) listen() error {
 	return b.lab.Do("noc", func() error {
-		if err := b.webhooks.listen(webhookPort, b.webhooks.serveWebhooks); err != nil {
+		if err := b.webhooks.Listen(webhookPort, b.webhooks.ServeWebhooks); err != nil {
 			return err
 		}
-		return b.mails.listen(mailPort, b.mails.serveMail)
+		return b.mails.Listen(mailPort, b.mails.ServeMail)
 	})
 }
 

@@ -103,7 +103,7 @@ func measure(ctx context.Context, bin string, chosen fault) (r result.Result, er
 		return nil, fmt.Errorf("inject %s: %w", chosen.rule, err)
 	}
 	r = result.Result{}
-	for name, heard := range map[string]<-chan time.Time{"webhook_s": b.webhooks.of(chosen.rule), "email_s": b.mails.of(chosen.rule)} {
+	for name, heard := range map[string]<-chan time.Time{"webhook_s": b.webhooks.Of(chosen.rule), "email_s": b.mails.Of(chosen.rule)} {
 		select {
 		case at := <-heard:
 			r[name] = at.Sub(began).Seconds()

@@ -1,4 +1,6 @@
-package main
+// Package receiver has receivers of notifications, webhooks and e-mail, for tests and benchmarks of alarms. They
+// keep when the first notification about each rule came, and not what it says.
+package receiver
 
 import (
 	"bufio"
@@ -12,17 +14,20 @@ import (
 	"time"
 )
 
-// sink receives notifications, and keeps when the first about each rule came.
-type sink struct {
+// Receiver receives notifications, and keeps when the first about each rule came.
+type Receiver struct {
 	listener net.Listener
 	mu       sync.Mutex
 	first    map[string]chan time.Time
 }
 
-func newSink() *sink { return &sink{first: map[string]chan time.Time{}} }
+// New returns a receiver that has heard nothing.
+func New() *Receiver { return &Receiver{first: map[string]chan time.Time{}} }
 
-// of has the time of the first notification about a rule, once it has come.
-func (s *sink) of(rule string) chan time.Time {
+// Of has the time of the first notification about a rule, once it has come.
+func (s *Receiver) Of(rule string) <-chan time.Time { return s.of(rule) }
+
+func (s *Receiver) of(rule string) chan time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.first[rule] == nil {
@@ -32,15 +37,15 @@ func (s *sink) of(rule string) chan time.Time {
 }
 
 // heard notes a notification.
-func (s *sink) heard(rule string, at time.Time) {
+func (s *Receiver) heard(rule string, at time.Time) {
 	select {
 	case s.of(rule) <- at:
 	default: // it is not the first
 	}
 }
 
-// listen accepts connections on a port of the current network namespace.
-func (s *sink) listen(port int, serve func(net.Listener)) (err error) {
+// Listen accepts connections on a port of the current network namespace.
+func (s *Receiver) Listen(port int, serve func(net.Listener)) (err error) {
 	if s.listener, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err != nil {
 		return fmt.Errorf("receive notifications: %w", err)
 	}
@@ -48,14 +53,15 @@ func (s *sink) listen(port int, serve func(net.Listener)) (err error) {
 	return nil
 }
 
-func (s *sink) close() {
+// Close ends Listen.
+func (s *Receiver) Close() {
 	if s.listener != nil {
 		s.listener.Close()
 	}
 }
 
-// serveWebhooks takes messages in the format of Alertmanager.
-func (s *sink) serveWebhooks(listener net.Listener) {
+// ServeWebhooks takes messages in the format of Alertmanager.
+func (s *Receiver) ServeWebhooks(listener net.Listener) {
 	_ = http.Serve(listener, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		at := time.Now()
 		var m struct {
@@ -75,7 +81,8 @@ func (s *sink) serveWebhooks(listener net.Listener) {
 	})) // until the listener is closed
 }
 
-func (s *sink) serveMail(listener net.Listener) {
+// ServeMail takes e-mails by SMTP, without TLS.
+func (s *Receiver) ServeMail(listener net.Listener) {
 	for {
 		conn, err := listener.Accept()
 		if err != nil {
@@ -89,10 +96,10 @@ func (s *sink) serveMail(listener net.Listener) {
 var alertName = regexp.MustCompile(`(?m)^ *alertname=(?:3D)?([A-Za-z][A-Za-z0-9_.-]*)`)
 
 // takeMail speaks as much SMTP (RFC 5321) as a client needs that has one message.
-func (s *sink) takeMail(conn net.Conn) {
+func (s *Receiver) takeMail(conn net.Conn) {
 	defer conn.Close()
 	say := func(text string) { fmt.Fprintf(conn, "%s\r\n", text) }
-	say("220 sink")
+	say("220 receiver")
 	lines := bufio.NewScanner(conn)
 	for lines.Scan() {
 		switch command := strings.ToUpper(strings.Fields(lines.Text() + " -")[0]); command {
@@ -114,7 +121,7 @@ func (s *sink) takeMail(conn net.Conn) {
 }
 
 // readMail notes the rules that a mail is about.
-func (s *sink) readMail(text string, at time.Time) {
+func (s *Receiver) readMail(text string, at time.Time) {
 	for _, found := range alertName.FindAllStringSubmatch(text, -1) {
 		s.heard(found[1], at)
 	}

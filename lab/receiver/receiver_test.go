@@ -1,4 +1,4 @@
-package main
+package receiver
 
 import (
 	"net"
@@ -9,21 +9,21 @@ import (
 	"time"
 )
 
-// TestSinks: both kinds of notification are received, with the rule that they are about.
-func TestSinks(t *testing.T) {
+// TestReceivers: both kinds of notification are received, with the rule that they are about.
+func TestReceivers(t *testing.T) {
 	for _, test := range []struct {
 		name  string
-		serve func(*sink, net.Listener)
+		serve func(*Receiver, net.Listener)
 		send  func(address string) error
 	}{
-		{"webhook", (*sink).serveWebhooks, func(address string) error {
+		{"webhook", (*Receiver).ServeWebhooks, func(address string) error {
 			answer, err := http.Post("http://"+address, "application/json", strings.NewReader(`{"alerts": [{"status": "resolved", "labels": {"alertname": "path"}}, {"status": "firing", "labels": {"alertname": "loss"}}]}`))
 			if err == nil {
 				answer.Body.Close()
 			}
 			return err
 		}},
-		{"mail", (*sink).serveMail, func(address string) error {
+		{"mail", (*Receiver).ServeMail, func(address string) error {
 			return smtp.SendMail(address, nil, "pillion@example.org", []string{"noc@example.org"}, []byte("Subject: [FIRING:1] loss\r\n\r\nfiring: much\r\n  alertname=loss\r\n"))
 		}},
 	} {
@@ -33,7 +33,7 @@ func TestSinks(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer listener.Close()
-			s := newSink()
+			s := New()
 			go test.serve(s, listener)
 			for range 2 { // the second is not awaited
 				if err := test.send(listener.Addr().String()); err != nil {
@@ -55,7 +55,7 @@ func TestReadMail(t *testing.T) {
 		{"  alertname=3Dflow-silence\n", "flow-silence"},
 		{"Subject: [FIRING:1] path\n", ""},
 	} {
-		s := newSink()
+		s := New()
 		s.readMail(test.text, time.Now())
 		if test.want != "" && len(s.of(test.want)) != 1 || test.want == "" && len(s.first) != 0 {
 			t.Errorf("%q: %v", test.text, s.first)
