@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -98,7 +99,7 @@ func TestArchivesAnswerAlike(t *testing.T) {
 	begin := time.Now().Add(-10 * time.Minute).Truncate(time.Minute)
 	batches := measured(t, begin)
 	var servers []*target
-	var graphs []string // the topology is kept in memory
+	var graphs []string
 	for _, config := range []server.Config{{}, {Archive: clickhousetest.Start(t).URL("alike")}} {
 		folder := t.TempDir()
 		s := startWith(t, folder, config)
@@ -108,7 +109,12 @@ func TestArchivesAnswerAlike(t *testing.T) {
 		}
 		graphs = append(graphs, canonical(t, s.post(t, "TopologyService/GetTopology", nil)))
 		s.stop()
-		servers = append(servers, startWith(t, folder, config))
+		s = startWith(t, folder, config)
+		servers = append(servers, s)
+		paths := func(graph string) string { return regexp.MustCompile(`(?s)"hops":.*?]`).FindString(graph) }
+		within(t, "the path is restored from the archive", func() bool {
+			return paths(canonical(t, s.post(t, "TopologyService/GetTopology", nil))) == paths(graphs[len(graphs)-1])
+		})
 	}
 	if graphs[0] != graphs[1] || !strings.Contains(graphs[0], "10.0.0.9") {
 		t.Errorf("topology: %s", difference(graphs[0], graphs[1]))

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/apache/arrow-go/v18/arrow"
 	"golang.org/x/sys/unix"
 
 	"pillion.dev/archive"
@@ -107,6 +108,29 @@ func (s *server) followPaths(ctx context.Context) {
 	s.follow(ctx, []string{measure.Hops.Name}, 2*time.Second, s.nameAddresses, func(batch archive.Batch) error {
 		return s.topology.AddRows(batch.Agent, batch.Record)
 	})
+}
+
+// Limits of what a server reads of earlier traces when it starts.
+const (
+	restoreAge  = time.Hour
+	restoreRows = 1_000_000
+	restoreTime = time.Minute
+)
+
+// restorePaths adds to the topology the paths that were traced before the server started.
+func (s *server) restorePaths(ctx context.Context) {
+	reading, cancel := context.WithTimeout(ctx, restoreTime)
+	defer cancel()
+	now := time.Now()
+	question := archive.Export{Stream: measure.Hops.Name, From: now.Add(-restoreAge), To: now, Limit: restoreRows, Newest: true}
+	var faults error
+	err := s.archive.Export(reading, question, func(record arrow.RecordBatch) error {
+		faults = cmp.Or(faults, s.topology.Restore(record)) // the first: there may be many
+		return nil
+	})
+	if err := errors.Join(err, faults); err != nil && ctx.Err() == nil && !errors.Is(err, archive.ErrUnknown) {
+		s.log.Warn("restore paths of the topology", "error", err)
+	}
 }
 
 // followDelays adds paths that routers wrote into packets to the topology as they are stored.

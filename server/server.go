@@ -327,6 +327,7 @@ func (s *server) serve(ctx context.Context) error {
 	if s.exporter != nil {
 		parts.Go(func() { s.exporter.Run(ctx) })
 	}
+	parts.Go(func() { s.restorePaths(ctx) })
 	parts.Go(func() { s.followPaths(ctx) })
 	parts.Go(func() { s.followDelays(ctx) })
 	parts.Go(func() { s.followStages(ctx) })

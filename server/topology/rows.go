@@ -8,6 +8,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 
+	"pillion.dev/archive"
 	"pillion.dev/measure"
 	"pillion.dev/session"
 )
@@ -21,8 +22,8 @@ type Traces struct {
 
 // trace is what rows of one trace share.
 type trace struct {
-	time                                  time.Time
-	session, peer, source, dest, protocol string
+	time                                         time.Time
+	session, peer, source, dest, protocol, agent string // agent only in rows of the archive
 }
 
 // Read adds the rows of a record.
@@ -37,7 +38,10 @@ func (t *Traces) Read(record arrow.RecordBatch) error {
 	for i := range int(record.NumRows()) {
 		row := rowOf{columns, i}
 		value, text := row.value, row.text
-		of := trace{value("time").Time(), text("session"), text("peer"), text("src"), text("dst"), text("protocol")}
+		of := trace{value("time").Time(), text("session"), text("peer"), text("src"), text("dst"), text("protocol"), ""}
+		if columns[archive.AgentColumn] != nil {
+			of.agent = text(archive.AgentColumn)
+		}
 		result := t.results[of]
 		if result == nil {
 			result = &session.TraceResult{Time: of.time, Source: of.source, Address: of.dest, Protocol: of.protocol}

@@ -3,11 +3,13 @@ package topology
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"pillion.dev/archive"
 	"pillion.dev/measure"
 )
 
@@ -116,4 +118,66 @@ func TestAddBadRows(t *testing.T) {
 	if err := topology.AddRows("a", record); !errors.Is(err, ErrTrace) {
 		t.Errorf("rows of another stream: got %v", err)
 	}
+}
+
+// TestRestore: a server that starts has the last route of each path, and when it was first seen, from the archive.
+func TestRestore(t *testing.T) {
+	topology, events := newTopology(t)
+	topology.now = func() time.Time { return start.Add(10 * time.Minute) }
+	trace := func(minute int64, router string) []row {
+		return []row{
+			{minute, "s", "b", "10.0.1.1", "10.0.2.1", "udp", 2, "10.0.2.1", true},
+			{minute, "s", "b", "10.0.1.1", "10.0.2.1", "udp", 1, router, true},
+		}
+	}
+	restore := func(rows ...row) {
+		t.Helper()
+		record := withAgent(t, recordOf(t, rows), "a")
+		defer record.Release()
+		if err := topology.Restore(record); err != nil {
+			t.Fatal(err)
+		}
+	}
+	last := trace(9, "192.0.2.2")
+	restore(last[0]) // the rest is in the next record
+	restore(append([]row{last[1]}, append(trace(8, "192.0.2.2"), trace(7, "192.0.2.2")...)...)...)
+	restore(append(trace(6, "192.0.2.1"), trace(5, "192.0.2.2")...)...)
+	graph := topology.Graph(Selection{Session: "s"}, nil)
+	checkWhole(t, graph)
+	if len(graph.Paths) != 1 {
+		t.Fatalf("got %d paths, want 1", len(graph.Paths))
+	}
+	p := graph.Paths[0]
+	if len(p.Hops) != 2 || p.Hops[0].Address != "192.0.2.2" || !p.Time.Equal(start.Add(9*time.Minute)) || !p.Changed.Equal(start.Add(7*time.Minute)) {
+		t.Errorf("got %+v", p)
+	}
+	if len(*events) > 0 {
+		t.Errorf("got events %v of changes before the start", *events)
+	}
+	for minute := range int64(2) { // a change while the server was away is confirmed by the second trace
+		if err := topology.AddRows("a", recordOf(t, trace(10+minute, "192.0.2.3"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(*events) != 1 || (*events)[0].Kind != "path-changed" {
+		t.Errorf("got events %v, want one change", *events)
+	}
+	restore(trace(9, "192.0.2.1")...)
+	if p := topology.Graph(Selection{}, nil).Paths[0]; p.Hops[0].Address != "192.0.2.3" {
+		t.Errorf("got %+v: a later trace gave way to one of the archive", p)
+	}
+}
+
+// withAgent adds the column of the agent that rows of the archive have.
+func withAgent(t *testing.T, record arrow.RecordBatch, agent string) arrow.RecordBatch {
+	t.Helper()
+	names := array.NewStringBuilder(memory.DefaultAllocator)
+	defer names.Release()
+	for range record.NumRows() {
+		names.Append(agent)
+	}
+	column := names.NewArray()
+	defer column.Release()
+	schema := arrow.NewSchema(append(record.Schema().Fields(), arrow.Field{Name: archive.AgentColumn, Type: arrow.BinaryTypes.String}), nil)
+	return array.NewRecordBatch(schema, append(record.Columns(), column), record.NumRows())
 }

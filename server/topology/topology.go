@@ -12,9 +12,9 @@
 // packets (stream hop_delays). A router has a node for each address and one for its identifier,
 // unless an agent runs on it. Stage times of such a router (stream router) are joined to its hops.
 //
-// It holds the last trace of each path in memory and nothing on disk. After a restart
-// the paths return with the next traces. In the flow it stands between the live rows
-// of these streams and the API.
+// It holds the last trace of each path in memory and nothing on disk. A server that starts
+// restores traceroutes from the archive; paths of kind IOAM return with the next rows. In the flow
+// it stands between the live rows of these streams and the API.
 package topology
 
 import (
@@ -77,6 +77,7 @@ type path struct {
 	least []int64
 	// before is the history without the last trace, of which more rows may follow.
 	before, known history
+	extended      bool      // an earlier trace that was restored has another route
 	reported      time.Time // time of the last trace that caused an event
 	seen          time.Time
 	sessions      map[string]time.Time
