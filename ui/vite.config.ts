@@ -18,7 +18,7 @@ export default defineConfig({
   },
   // `npm run dev` reloads on changes and uses the API of a server on this machine.
   server: {
-    proxy: { "^/(pillion\\.v1\\.|export|healthz|metrics|licenses\\.txt|openapi\\.json)": process.env.PILLION_API ?? "http://localhost:8470" },
+    proxy: { "^/(pillion\\.v1\\.|export|service-levels|healthz|metrics|licenses\\.txt|openapi\\.json)": process.env.PILLION_API ?? "http://localhost:8470" },
   },
   test: {
     include: ["{data,chart,part,view}/**/*.test.{ts,tsx}"],

@@ -2,11 +2,8 @@ package pillion
 
 import (
 	"context"
-	_ "embed"
 	"fmt"
-	"html/template"
 	"io"
-	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -15,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"pillion.dev/api"
+	"pillion.dev/api/level"
 	"pillion.dev/api/pillionv1"
 )
 
@@ -51,10 +49,8 @@ type month struct{ time.Time }
 
 // UnmarshalText reads YYYY-MM.
 func (m *month) UnmarshalText(text []byte) (err error) {
-	if m.Time, err = time.Parse("2006-01", string(text)); err != nil || m.Year() < 1970 {
-		return fmt.Errorf("read month %.20q: use YYYY-MM, such as 2026-11", text)
-	}
-	return nil
+	m.Time, err = level.ParseMonth(string(text))
+	return err
 }
 
 // percentage is a share on the command line.
@@ -89,141 +85,42 @@ func (c *slaCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 		return failed("report service levels", err)
 	}
 	defer stream.Close()
-	r := slaReport{Request: request, Month: c.Month.Format("January 2006"), Scope: strings.Join(c.Scope, ", ")}
+	report := level.Report{Request: request}
 	for stream.Receive() {
-		if level := stream.Msg().GetLevel(); level != nil {
-			r.Levels = append(r.Levels, level)
-		}
-		r.Until, r.Found = stream.Msg().GetTo().AsTime(), int(stream.Msg().GetFound())
+		report.Add(stream.Msg())
 	}
 	if err := stream.Err(); err != nil {
 		return failed("report service levels", err)
 	}
-	if r.Found > len(r.Levels) {
-		a.note("%d of %d pairs: those with most packets", len(r.Levels), r.Found)
+	if report.Found > len(report.Levels) {
+		a.note("%d of %d pairs: those with most packets", len(report.Levels), report.Found)
 	}
-	if c.Format == "html" {
-		return slaPage.Execute(a.out, &r)
+	switch {
+	case c.Format == "html":
+		return report.WriteHTML(a.out)
+	case a.format == "csv" || a.format == "table" && c.Format == "csv":
+		return report.WriteCSV(a.out)
 	}
-	if a.format == "table" && c.Format == "csv" {
-		a.format = "csv"
-	}
-	return a.show(messageList(r.Levels), r.table(), func(w io.Writer) error {
-		if err := r.summary().write(w, a.color); err != nil {
+	return a.show(messageList(report.Levels), nil, func(w io.Writer) error {
+		if err := slaSummary(&report).write(w, a.color); err != nil {
 			return err
 		}
-		a.note("until %s UTC; intervals of 95 %%; %d met, %d missed, %d undecided", r.Until.Format(time.DateTime), r.Count("met"), r.Count("missed"), r.Count("undecided"))
+		a.note("until %s UTC; intervals of 95 %%; %d met, %d missed, %d undecided", report.Until.Format(time.DateTime),
+			report.Count("met"), report.Count("missed"), report.Count("undecided"))
 		return nil
 	})
 }
 
-// slaReport is a report with what it was asked for.
-type slaReport struct {
-	Request      *pillionv1.ServiceLevelsRequest
-	Month, Scope string
-	Until        time.Time
-	Levels       []*pillionv1.ServiceLevel
-	Found        int
-}
-
-// table has a row for each pair. For programs, shares are fractions and delays ns.
-func (r *slaReport) table() *table {
-	t := newTable("source", "destination", "availability", "availability_verdict", "up_minutes", "down_minutes", "silent_minutes",
-		"delay_p"+fmt.Sprintf("%.0f", 100*r.Request.Quantile)+"_ns", "delay_low_ns", "delay_high_ns", "delay_verdict", "clock_error_ns",
-		"loss", "loss_low", "loss_high", "loss_verdict", "packets", "step_s", "blocks", "block_s", "sampled")
-	for _, l := range r.Levels {
-		step := time.Duration(l.StepMs) * time.Millisecond
-		t.add(text(l.Source), text(l.Destination), shareCell(l.Availability, 3), text(l.AvailabilityVerdict), number(l.Up), number(l.Down), number(l.Silent),
-			delayCell(l.DelayNs), delayCell(l.DelayLowNs), delayCell(l.DelayHighNs), text(l.DelayVerdict), slaClock(l),
-			shareCell(l.Loss, 4), shareCell(l.LossLow, 4), shareCell(l.LossHigh, 4), text(l.LossVerdict), number(l.Expected),
-			cell{step.String(), fmt.Sprint(step.Seconds())}, number(l.Blocks), number(l.BlockMs/1000), number(l.Sampled))
-	}
-	return t
-}
-
-// summary is the table for people: each figure with its interval and verdict.
-func (r *slaReport) summary() *table {
+// slaSummary is the table for people: each figure with its interval and verdict.
+func slaSummary(r *level.Report) *table {
 	q := fmt.Sprintf("P%.0f", 100*r.Request.Quantile)
 	t := newTable("source", "destination", ">availability", ">down", ">silent", ">delay="+q, "interval", ">loss", "interval", ">packets")
-	judged := func(c cell, verdict string) cell { return text(strings.TrimSpace(c.shown + " " + verdict)) }
+	judged := func(shown, verdict string) cell { return text(strings.TrimSpace(shown + " " + verdict)) }
 	for _, l := range r.Levels {
-		t.add(text(l.Source), text(l.Destination), judged(shareCell(l.Availability, 3), l.AvailabilityVerdict),
+		t.add(text(l.Source), text(l.Destination), judged(level.Share(l.Availability, 3), l.AvailabilityVerdict),
 			text(fmt.Sprintf("%d min", l.Down)), text(fmt.Sprintf("%d min", l.Silent)),
-			judged(delayCell(l.DelayNs), l.DelayVerdict), text(slaInterval(delayCell(l.DelayLowNs), delayCell(l.DelayHighNs))),
-			judged(shareCell(l.Loss, 4), l.LossVerdict), text(slaInterval(shareCell(l.LossLow, 4), shareCell(l.LossHigh, 4))), number(l.Expected))
+			judged(level.Delay(l.DelayNs), l.DelayVerdict), text(level.Interval(level.Delay(l.DelayLowNs), level.Delay(l.DelayHighNs))),
+			judged(level.Share(l.Loss, 4), l.LossVerdict), text(level.Interval(level.Share(l.LossLow, 4), level.Share(l.LossHigh, 4))), number(l.Expected))
 	}
 	return t
-}
-
-// slaInterval shows an interval; nothing if neither end is known.
-func slaInterval(low, high cell) string {
-	if low.plain == "" && high.plain == "" {
-		return ""
-	}
-	return low.shown + " to " + high.shown
-}
-
-// slaClock is the largest error of the clocks, or that there are delays whose error is unknown.
-func slaClock(l *pillionv1.ServiceLevel) cell {
-	if l.Delays == 0 || l.ClockUnknown > 0 {
-		return clockCell(l.Delays, math.NaN())
-	}
-	return clockCell(l.Delays, float64(l.ClockErrorNs))
-}
-
-// shareCell is a cell with a percentage.
-func shareCell(value float64, places int) cell {
-	if math.IsNaN(value) {
-		return cell{"-", ""}
-	}
-	return cell{fmt.Sprintf("%.*f %%", places, 100*value), strconv.FormatFloat(value, 'g', -1, 64)}
-}
-
-//go:embed report.html
-var slaText string
-
-var slaPage = template.Must(template.New("report").Funcs(template.FuncMap{
-	"share":  func(value float64, places int) string { return shareCell(value, places).shown },
-	"delay":  func(ns float64) string { return delayCell(ns).shown },
-	"target": func(ns int64) string { return delayCell(float64(ns)).shown },
-	"clock":  func(l *pillionv1.ServiceLevel) string { return slaClock(l).shown },
-	"delays": func(low, high float64) string { return slaInterval(delayCell(low), delayCell(high)) },
-	"shares": func(low, high float64) string { return slaInterval(shareCell(low, 4), shareCell(high, 4)) },
-	"step": func(ms int64) string {
-		return fmt.Sprintf("%g min", time.Duration(ms*int64(time.Millisecond)).Minutes())
-	},
-	"length": func(ms int64) string {
-		if hours := ms / time.Hour.Milliseconds(); hours%24 == 0 {
-			return fmt.Sprintf("%d d", hours/24)
-		}
-		return fmt.Sprintf("%d h", ms/time.Hour.Milliseconds())
-	},
-	"date": func(t time.Time) string { return t.UTC().Format("2 January 2006 15:04") },
-}).Parse(slaText))
-
-// Quantile is its name.
-func (r *slaReport) Quantile() string { return fmt.Sprintf("%.0f %%", 100*r.Request.Quantile) }
-
-// Count is how many pairs have a verdict as their worst.
-func (r *slaReport) Count(verdict string) (n int) {
-	for _, l := range r.Levels {
-		if worstVerdict(l) == verdict {
-			n++
-		}
-	}
-	return n
-}
-
-// worstVerdict is missed if any target is, else undecided if any is.
-func worstVerdict(l *pillionv1.ServiceLevel) string {
-	worst := ""
-	for _, verdict := range []string{l.AvailabilityVerdict, l.DelayVerdict, l.LossVerdict} {
-		if worst == "missed" || verdict == "" {
-			continue
-		}
-		if verdict != "met" || worst == "" {
-			worst = verdict
-		}
-	}
-	return worst
 }

@@ -1,10 +1,6 @@
 package pillion
 
-import (
-	"testing"
-
-	"pillion.dev/api/pillionv1"
-)
+import "testing"
 
 func TestPercentage(t *testing.T) {
 	for text, want := range map[string]float64{"0.1%": 0.001, "99.9%": 0.999, "100%": 1, "0%": 0} {
@@ -29,15 +25,4 @@ func FuzzPercentage(f *testing.F) {
 			t.Errorf("%q is read as %v", text, p)
 		}
 	})
-}
-
-func TestWorstVerdict(t *testing.T) {
-	for want, l := range map[string]*pillionv1.ServiceLevel{
-		"": {}, "met": {AvailabilityVerdict: "met", LossVerdict: "met"}, "missed": {AvailabilityVerdict: "missed", DelayVerdict: "undecided", LossVerdict: "met"},
-		"undecided": {AvailabilityVerdict: "met", DelayVerdict: "undecided", LossVerdict: "met"},
-	} {
-		if got := worstVerdict(l); got != want {
-			t.Errorf("%v: %s", l, got)
-		}
-	}
 }

@@ -25,6 +25,10 @@ const (
 
 // ServiceLevels sends the service levels of the pairs in a scope, one by one.
 func (f *flows) ServiceLevels(ctx context.Context, request *pillionv1.ServiceLevelsRequest, to *connect.ServerStream[pillionv1.ServiceLevelsResponse]) error {
+	return f.serviceLevels(ctx, request, to.Send)
+}
+
+func (f *flows) serviceLevels(ctx context.Context, request *pillionv1.ServiceLevelsRequest, send func(*pillionv1.ServiceLevelsResponse) error) error {
 	targets, err := targetsOf(request)
 	if err != nil {
 		return err
@@ -52,7 +56,7 @@ func (f *flows) ServiceLevels(ctx context.Context, request *pillionv1.ServiceLev
 		return fmt.Errorf("list pairs: %w", err)
 	}
 	head := &pillionv1.ServiceLevelsResponse{To: timestamppb.New(end), Found: small(int64(found))}
-	if err := to.Send(head); err != nil {
+	if err := send(head); err != nil {
 		return err
 	}
 	for _, pair := range pairs {
@@ -62,7 +66,7 @@ func (f *flows) ServiceLevels(ctx context.Context, request *pillionv1.ServiceLev
 		}
 		message := levelMessage(&level)
 		message.Source, message.Destination = validText(pair.Source), validText(pair.Destination)
-		if err := to.Send(&pillionv1.ServiceLevelsResponse{To: head.To, Found: head.Found, Level: message}); err != nil {
+		if err := send(&pillionv1.ServiceLevelsResponse{To: head.To, Found: head.Found, Level: message}); err != nil {
 			return err
 		}
 	}

@@ -210,11 +210,13 @@ func (s *Server) routes(ctx context.Context, o Options, seconds *live.Pairs, fil
 	service(pillionv1connect.NewAlarmServiceHandler(&alarms{o.Alarms}, options))
 	service(pillionv1connect.NewSessionServiceHandler(&sessions{o.Control, o.Now}, options))
 	service(pillionv1connect.NewDataServiceHandler(rows, options))
-	service(pillionv1connect.NewFlowServiceHandler(&flows{rows, seconds, o.SiteLabel, o.Clocks, o.Control, s.scopes}, options))
+	measured := &flows{rows, seconds, o.SiteLabel, o.Clocks, o.Control, s.scopes}
+	service(pillionv1connect.NewFlowServiceHandler(measured, options))
 	service(pillionv1connect.NewTopologyServiceHandler(&paths{rows, o.Topology, o.Control, seconds}, options))
 	service(pillionv1connect.NewServerServiceHandler(&serverService{s, rows.questions}, options))
 	service(pillionv1connect.NewEnrolServiceHandler(&enrolment{s, o.Control, o.Bus}, options))
 	mux.Handle("GET /export", s.admitPlain(viewer, rows.serveExport))
+	mux.Handle("GET /service-levels", s.admitPlain(viewer, measured.serveLevels))
 	metricsRole := viewer
 	if o.MetricsOpen {
 		metricsRole = anyone

@@ -52,6 +52,9 @@ export function share(v: number | undefined): string {
   return `${percent === 0 || percent >= 99.995 ? percent.toFixed(0) : percent < 10 ? percent.toFixed(2) : percent.toFixed(1)} %`;
 }
 
+/** A share of 0 to 1 as per cent with that many decimals, where a hundredth of a per cent matters. */
+export const ratio = (v: number, places: number): string => (Number.isNaN(v) ? none : `${(v * 100).toFixed(places)} %`);
+
 /** Loss ratio; undefined if no packets were expected. */
 export const lossOf = (lost: number, expected: number): number | undefined => (expected > 0 ? lost / expected : undefined);
 

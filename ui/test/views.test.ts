@@ -30,7 +30,7 @@ afterAll(async () => {
 });
 
 const views: Record<string, string> = {
-  overview: "#/", pair: "#/pair/berlin/lisbon?range=1m", agent: "#/agent/berlin", topology: "#/topology?pair=berlin%3Elisbon", traffic: "#/traffic", sessions: "#/sessions",
+  overview: "#/", pair: "#/pair/berlin/lisbon?range=1m", agent: "#/agent/berlin", topology: "#/topology?pair=berlin%3Elisbon", traffic: "#/traffic", levels: "#/levels?availability=99.9&delay=20ms&loss=1", sessions: "#/sessions",
   "session-new": "#/sessions/new?from=berlin&to=oslo", session: "#/sessions/sites", runs: "#/sessions?show=runs", alarms: "#/alarms", events: "#/events", about: "#/about", licences: "#/licences",
 };
 

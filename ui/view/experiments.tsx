@@ -8,10 +8,8 @@ import { Notice } from "../part/notice.tsx";
 import { Table, type Column } from "../part/table.tsx";
 import { dark } from "../part/theme.tsx";
 import { useTitle } from "../part/title.ts";
+import { VerdictMark, verdictWords } from "../part/verdict.tsx";
 import "../style/experiments.css";
-
-const signs: Record<Verdict, string> = { met: "✓ met", missed: "✗ missed", undecided: "? undecided" };
-const tones: Record<Verdict, string> = { met: "good", missed: "bad", undecided: "" };
 
 /** ExperimentsView shows the list, or the report in the address. */
 export function ExperimentsView() {
@@ -46,9 +44,9 @@ export function Heads({ heads }: { heads: readonly Head[] }) {
 }
 
 function Verdicts({ head }: { head: Head }) {
-  const found = (Object.keys(signs) as Verdict[]).filter((v) => head.verdicts[v] > 0);
+  const found = (Object.keys(verdictWords) as Verdict[]).filter((v) => head.verdicts[v] > 0);
   if (!found.length) return <>–</>;
-  return <span class="row">{found.map((v) => <span key={v} class={`verdict ${tones[v]}`}>{head.verdicts[v]} {signs[v]}</span>)}</span>;
+  return <span class="row">{found.map((v) => <VerdictMark key={v} verdict={v} count={head.verdicts[v]} />)}</span>;
 }
 
 function ReportPage({ experiment, report }: { experiment: string; report: string | undefined }) {
@@ -100,7 +98,7 @@ function sectionsOf(parts: readonly Part[]): { title: string; parts: Part[] }[] 
 function ReportPart({ part, colours }: { part: Part; colours: string }) {
   switch (part.kind) {
     case "text": return <p class={part.note ? "soft small report-text" : "report-text"}>{part.text}</p>;
-    case "verdict": return <p class="report-verdict"><span class={`verdict ${tones[part.verdict]}`}>{signs[part.verdict]}</span><span>{part.text}</span></p>;
+    case "verdict": return <p class="report-verdict"><VerdictMark verdict={part.verdict} /><span>{part.text}</span></p>;
     case "table": return <ReportTable part={part} />;
     case "code": return <div><p class="soft small">{part.caption}</p><pre class="scroll-x report-code" tabIndex={0}>{part.text}</pre></div>;
     case "figure": return (

@@ -14,6 +14,7 @@ import { AgentView } from "./agent.tsx";
 import { AlarmsView } from "./alarms.tsx";
 import { EventsView } from "./events.tsx";
 import { ExperimentsView } from "./experiments.tsx";
+import { LevelsView } from "./levels.tsx";
 import { OverviewView } from "./overview.tsx";
 import { ActiveCount } from "./page/active.tsx";
 import { Failing } from "./page/failing.tsx";
@@ -33,6 +34,7 @@ const views: Record<string, ComponentType> = {
   agent: AgentView,
   topology: TopologyView,
   traffic: TrafficView,
+  levels: LevelsView,
   sessions: SessionsView,
   experiments: ExperimentsView,
   alarms: AlarmsView,
@@ -49,6 +51,7 @@ const doors: { to: string; place: string; also?: string[]; label: string; icon: 
   { to: "#/", place: "", also: ["pair", "agent"], label: "Overview", icon: "overview" },
   { to: "#/topology", place: "topology", label: "Topology", icon: "topology" },
   { to: "#/traffic", place: "traffic", label: "Traffic", icon: "traffic" },
+  { to: "#/levels", place: "levels", label: "Service levels", icon: "level" },
   { to: "#/sessions", place: "sessions", label: "Sessions", icon: "sessions" },
   { to: "#/experiments", place: "experiments", label: "Experiments", icon: "experiment" },
   { to: "#/alarms", place: "alarms", label: "Alarms", icon: "warning" },

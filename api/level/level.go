@@ -1,0 +1,193 @@
+// Package level writes service levels, as the API answers them, into files: CSV for programs, and HTML for people, which is one
+// file without references to others. docs/sla.md has the definitions.
+//
+// It computes nothing and asks nobody: server/sla does the one, FlowService/ServiceLevels the other. In the flow it stands behind
+// the API: in the server, for the web page and curl, and in the command line.
+package level
+
+import (
+	_ "embed"
+	"encoding/csv"
+	"fmt"
+	"html/template"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"pillion.dev/api/pillionv1"
+	"pillion.dev/internal/quantity"
+)
+
+// MonthForm is how a month is written: YYYY-MM.
+const MonthForm = "2006-01"
+
+// ParseMonth reads a month, in UTC.
+func ParseMonth(text string) (time.Time, error) {
+	month, err := time.Parse(MonthForm, text)
+	if err != nil || month.Year() < 1970 || month.Year() > 2200 {
+		return time.Time{}, fmt.Errorf("read month %.20q: use YYYY-MM, such as 2026-11", text)
+	}
+	return month, nil
+}
+
+// Report is an answer with the question.
+type Report struct {
+	Request *pillionv1.ServiceLevelsRequest
+	// Until is the end of the range that was read.
+	Until  time.Time
+	Levels []*pillionv1.ServiceLevel
+	// Found is the number of pairs with packets, of which Levels may be a part.
+	Found int
+}
+
+// Add adds a message of the answer.
+func (r *Report) Add(message *pillionv1.ServiceLevelsResponse) {
+	if level := message.GetLevel(); level != nil {
+		r.Levels = append(r.Levels, level)
+	}
+	r.Until, r.Found = message.GetTo().AsTime(), int(message.GetFound())
+}
+
+// Columns are the names of the columns of Rows.
+func (r *Report) Columns() []string {
+	return []string{"source", "destination", "availability", "availability_verdict", "up_minutes", "down_minutes", "silent_minutes",
+		"delay_p" + fmt.Sprintf("%.0f", 100*r.Request.GetQuantile()) + "_ns", "delay_low_ns", "delay_high_ns", "delay_verdict", "clock_error_ns",
+		"loss", "loss_low", "loss_high", "loss_verdict", "packets", "step_s", "blocks", "block_s", "sampled"}
+}
+
+// Rows has a row for each pair. Shares are fractions, delays ns; what is unknown is empty.
+func (r *Report) Rows() [][]string {
+	rows := make([][]string, len(r.Levels))
+	for i, l := range r.Levels {
+		clock := ""
+		if l.GetDelays() > 0 && l.GetClockUnknown() == 0 {
+			clock = fmt.Sprint(l.GetClockErrorNs())
+		}
+		step := time.Duration(l.GetStepMs()) * time.Millisecond
+		rows[i] = []string{
+			l.GetSource(), l.GetDestination(), fraction(l.GetAvailability()), l.GetAvailabilityVerdict(), fmt.Sprint(l.GetUp()), fmt.Sprint(l.GetDown()), fmt.Sprint(l.GetSilent()),
+			nanos(l.GetDelayNs()), nanos(l.GetDelayLowNs()), nanos(l.GetDelayHighNs()), l.GetDelayVerdict(), clock,
+			fraction(l.GetLoss()), fraction(l.GetLossLow()), fraction(l.GetLossHigh()), l.GetLossVerdict(), fmt.Sprint(l.GetExpected()),
+			fmt.Sprint(step.Seconds()), fmt.Sprint(l.GetBlocks()), fmt.Sprint(l.GetBlockMs() / 1000), fmt.Sprint(l.GetSampled()),
+		}
+	}
+	return rows
+}
+
+// WriteCSV writes Columns and Rows (RFC 4180).
+func (r *Report) WriteCSV(w io.Writer) error {
+	writer := csv.NewWriter(w)
+	writer.UseCRLF = true
+	writer.Write(r.Columns())
+	writer.WriteAll(r.Rows()) // which keeps the first error
+	return writer.Error()
+}
+
+func fraction(value float64) string {
+	if math.IsNaN(value) {
+		return ""
+	}
+	return strconv.FormatFloat(value, 'g', -1, 64)
+}
+
+func nanos(ns float64) string {
+	if math.IsNaN(ns) {
+		return ""
+	}
+	return fmt.Sprint(int64(ns))
+}
+
+// Share shows a share as a percentage; NaN: unknown.
+func Share(value float64, places int) string {
+	if math.IsNaN(value) {
+		return "-"
+	}
+	return fmt.Sprintf("%.*f %%", places, 100*value)
+}
+
+// Delay shows a time in ns; NaN: unknown.
+func Delay(ns float64) string {
+	if math.IsNaN(ns) {
+		return "-"
+	}
+	return quantity.FormatNanos(int64(ns))
+}
+
+// Interval shows two ends; nothing if neither is known.
+func Interval(low, high string) string {
+	if low == "-" && high == "-" {
+		return ""
+	}
+	return low + " to " + high
+}
+
+// Clock shows the largest error of the clocks, or that there are delays whose error is unknown.
+func Clock(l *pillionv1.ServiceLevel) string {
+	switch {
+	case l.GetDelays() == 0:
+		return "-"
+	case l.GetClockUnknown() > 0:
+		return "±?"
+	}
+	return "±" + quantity.FormatNanos(l.GetClockErrorNs())
+}
+
+//go:embed report.html
+var pageText string
+
+var page = template.Must(template.New("report").Funcs(template.FuncMap{
+	"share":  Share,
+	"delay":  Delay,
+	"target": func(ns int64) string { return quantity.FormatNanos(ns) },
+	"clock":  Clock,
+	"delays": func(low, high float64) string { return Interval(Delay(low), Delay(high)) },
+	"shares": func(low, high float64) string { return Interval(Share(low, 4), Share(high, 4)) },
+	"step": func(ms int64) string {
+		return fmt.Sprintf("%g min", time.Duration(ms*int64(time.Millisecond)).Minutes())
+	},
+	"length": func(ms int64) string {
+		if hours := ms / time.Hour.Milliseconds(); hours%24 == 0 {
+			return fmt.Sprintf("%d d", hours/24)
+		}
+		return fmt.Sprintf("%d h", ms/time.Hour.Milliseconds())
+	},
+	"date": func(t time.Time) string { return t.UTC().Format("2 January 2006 15:04") },
+}).Parse(pageText))
+
+// WriteHTML writes a page for a browser or for printing.
+func (r *Report) WriteHTML(w io.Writer) error { return page.Execute(w, r) }
+
+// Month is that of the beginning of the range, such as November 2026.
+func (r *Report) Month() string { return r.Request.GetFrom().AsTime().Format("January 2006") }
+
+// Scope is that of the question, in words.
+func (r *Report) Scope() string { return strings.Join(r.Request.GetScope(), ", ") }
+
+// Quantile is its name.
+func (r *Report) Quantile() string { return fmt.Sprintf("%.0f %%", 100*r.Request.GetQuantile()) }
+
+// Count is how many pairs have a verdict as their worst.
+func (r *Report) Count(verdict string) (n int) {
+	for _, l := range r.Levels {
+		if Worst(l) == verdict {
+			n++
+		}
+	}
+	return n
+}
+
+// Worst is missed if any target is, else undecided if any is; empty: there are no targets.
+func Worst(l *pillionv1.ServiceLevel) string {
+	worst := ""
+	for _, verdict := range []string{l.GetAvailabilityVerdict(), l.GetDelayVerdict(), l.GetLossVerdict()} {
+		if worst == "missed" || verdict == "" {
+			continue
+		}
+		if verdict != "met" || worst == "" {
+			worst = verdict
+		}
+	}
+	return worst
+}
