@@ -32,6 +32,25 @@ func (s *Scope) HasPair(source, destination string) bool {
 	return s == nil || slices.ContainsFunc(s.Links, func(l Link) bool { return has(l.Sources, source) && has(l.Destinations, destination) })
 }
 
+// Ends are the agents at the ends of its pairs that are not in the scope themselves. Sorted.
+func (s *Scope) Ends() (names []string) {
+	if s == nil {
+		return nil
+	}
+	for _, l := range s.Links {
+		if len(l.Sources) == 0 || len(l.Destinations) == 0 {
+			continue
+		}
+		for _, name := range slices.Concat(l.Sources, l.Destinations) {
+			if !s.HasAgent(name) {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
 // And is the scope of what both permit.
 func (s *Scope) And(o *Scope) *Scope {
 	if s == nil {

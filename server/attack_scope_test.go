@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,24 +13,30 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"pillion.dev/api"
+	"pillion.dev/api/level"
 	"pillion.dev/api/pillionv1"
 	"pillion.dev/measure"
 	"pillion.dev/measure/flows"
 	"pillion.dev/measure/measuretest"
+	"pillion.dev/server/web"
 )
 
 // rivals are the words of another customer: their names, session, stream and addresses, but not arrival.
 var rivals = regexp.MustCompile(`(^|[^r])rival|203\.0\.113\.`)
 
-// names stand for words in requests: those of the other customer, or of nobody.
-var names = map[string][2]string{
+// wording stands for words in requests: those of something, or of nothing that exists.
+type wording map[string][2]string
+
+// names are of the other customer.
+var names = wording{
 	"R1": {"rival1", "absent1"}, "R2": {"rival2", "absent2"}, "RSESSION": {"rivals-only", "absents-only"}, "RSTREAM": {"rival_app", "absent_app"},
 	"RADDRESS": {"203.0.113.7", "198.51.100.7"}, "RWORD": {"rivalword", "absentword"}, "RLABEL": {"customer=rival", "customer=absent"},
 }
 
 // worded fills in the words, and unworded takes them out again, with all numbers and ids, which differ from call to call.
-func worded(text string, which int) string {
-	for name, words := range names {
+func (w wording) worded(text string, which int) string {
+	for name, words := range w {
 		text = strings.ReplaceAll(text, name, words[which])
 	}
 	return text
@@ -37,8 +44,8 @@ func worded(text string, which int) string {
 
 var varying = regexp.MustCompile(`[0-9]+`)
 
-func unworded(text string, which int) string {
-	for name, words := range names {
+func (w wording) unworded(text string, which int) string {
+	for name, words := range w {
 		text = strings.ReplaceAll(text, words[which], name)
 	}
 	return varying.ReplaceAllString(text, "0")
@@ -46,6 +53,9 @@ func unworded(text string, which int) string {
 
 // applications is a stream of an application of the other customer.
 var applications = measure.Schema{Name: "rival_app", Fields: []measure.Field{measure.TimeField, {Name: "rival_column", Type: measure.String}}}
+
+// firstRows is the time of the first rows, in a minute that is over: reports have whole ones.
+func firstRows() time.Time { return time.Now().Add(-2 * time.Minute) }
 
 // tenants starts a server with the rows of two customers.
 func tenants(t *testing.T) (s *target, send func(sequence uint64)) {
@@ -58,7 +68,8 @@ func tenants(t *testing.T) (s *target, send func(sequence uint64)) {
 		agents[name] = func(e measure.Envelope) {
 			within(t, "the batch is stored", func() bool { return agent.Send(t.Context(), e) == nil })
 		}
-		label := map[string]string{"customer": strings.TrimRight(name, "12")}
+		customer := strings.TrimRight(name, "12")
+		label := map[string]string{"customer": customer, "site": customer + "-depot"}
 		if _, err := admin.Agents.SetLabels(t.Context(), &pillionv1.SetLabelsRequest{Name: name, Labels: label}); err != nil {
 			t.Fatal(err)
 		}
@@ -80,6 +91,9 @@ func tenants(t *testing.T) (s *target, send func(sequence uint64)) {
 	}
 	send = func(n uint64) {
 		now := time.Now()
+		if n == 0 {
+			now = firstRows()
+		}
 		flow := func(source, session, src string) flows.Row {
 			row := flows.Row{End: now, Interval: time.Second, Session: session, Source: source, Flow: flows.Flow{Src: src, Dst: src, Proto: "udp", Dport: 53},
 				Sum: flows.Sum{Counts: flows.Counts{Packets: 5, Bytes: 500, Expected: 6, Lost: 1}}}
@@ -157,7 +171,11 @@ func TestScopeIsNotLeft(t *testing.T) {
 	for procedure, method := range procedures(t) {
 		bodies, within := guesses[strings.TrimPrefix(procedure, "/pillion.v1.")]
 		service, _, _ := strings.Cut(strings.TrimPrefix(procedure, "/pillion.v1."), "/")
-		if method.IsStreamingServer() || service == "EnrolService" {
+		if service == "EnrolService" {
+			continue
+		}
+		if method.IsStreamingServer() {
+			tried += s.tryStream(t, limited, strings.TrimPrefix(procedure, "/pillion.v1."))
 			continue
 		}
 		if !within {
@@ -170,8 +188,8 @@ func TestScopeIsNotLeft(t *testing.T) {
 			tried++
 			var answers [2]string
 			for which := range answers {
-				status, text := s.call(t, procedure, limited.operator, worded(body, which))
-				answers[which] = fmt.Sprint(status, " ", unworded(text, which))
+				status, text := s.call(t, procedure, limited.operator, names.worded(body, which))
+				answers[which] = fmt.Sprint(status, " ", names.unworded(text, which))
 			}
 			leaks(t, procedure+" "+body, answers[0])
 			if answers[0] != answers[1] {
@@ -183,6 +201,62 @@ func TestScopeIsNotLeft(t *testing.T) {
 		t.Errorf("tried %d requests", tried)
 	}
 	checkOwn(t, s, limited)
+}
+
+// streamed are requests about the other customer, by the procedure that streams its answer; nil: TestScopeOfStreams and TestScopeOfSQL try it.
+var streamed = map[string]func(ctx context.Context, client *api.Client, word func(string) string) (text string, err error){
+	"DataService/Query": nil, "DataService/Tail": nil, "FlowService/WatchPairs": nil, "FlowService/WatchWindows": nil,
+	"DataService/Export": func(ctx context.Context, client *api.Client, word func(string) string) (text string, err error) {
+		for _, stream := range []string{"flows", "hops", "events", "audit", word("RSTREAM")} {
+			parts, err := client.Data.Export(ctx, &pillionv1.ExportRequest{Stream: stream, Format: "csv"})
+			if err != nil {
+				return text, err
+			}
+			for parts.Receive() {
+				text += string(parts.Msg().Data)
+			}
+			text += fmt.Sprintln(stream, parts.Err())
+		}
+		return text, nil
+	},
+	"FlowService/ServiceLevels": func(ctx context.Context, client *api.Client, word func(string) string) (text string, err error) {
+		now := time.Now()
+		for _, scope := range [][]string{nil, {"*"}, {word("R1")}, {word("RLABEL")}, {word("R1:R2")}, {"customer=own:" + word("R2")}} {
+			levels, err := client.Flows.ServiceLevels(ctx, &pillionv1.ServiceLevelsRequest{
+				From: timestamppb.New(now.Add(-time.Hour)), To: timestamppb.New(now.Add(time.Hour)), Scope: scope, Outage: 0.2, Quantile: 0.99, Session: map[bool]string{true: word("RSESSION")}[scope == nil],
+			})
+			if err != nil {
+				return text, err
+			}
+			for levels.Receive() {
+				text += fmt.Sprintln(levels.Msg().Found, levels.Msg().Level)
+			}
+			text += fmt.Sprintln(scope, levels.Err())
+		}
+		return text, nil
+	},
+}
+
+// tryStream reads the streams of a procedure, and reports how many requests were tried.
+func (s *target) tryStream(t *testing.T, limited *target, procedure string) int {
+	t.Helper()
+	read, declared := streamed[procedure]
+	if !declared {
+		t.Errorf("%s: declare how it is tried within a scope", procedure)
+	}
+	if read == nil {
+		return 0
+	}
+	var answers [2]string
+	for which := range answers {
+		text, err := read(t.Context(), limited.client(t, limited.operator), func(word string) string { return names.worded(word, which) })
+		answers[which] = fmt.Sprint(names.unworded(text, which), err)
+	}
+	leaks(t, procedure, answers[0])
+	if answers[0] != answers[1] {
+		t.Errorf("%s: of another customer\n%s\nof nobody\n%s", procedure, answers[0], answers[1])
+	}
+	return 1
 }
 
 // checkOwn: what is in the scope is shown.
@@ -210,7 +284,16 @@ func checkOwn(t *testing.T, s, limited *target) {
 	})
 }
 
-// TestScopeOfFiles: exports and metrics.
+// plainGuesses are requests about the other customer, by the path that is no procedure.
+var plainGuesses = map[string][]string{
+	"/": {"/", "/index.html"}, "/healthz": {"/healthz"}, "/openapi.json": {"/openapi.json"}, "/metrics": {"/metrics"},
+	"/export": {"/export?stream=flows", "/export?stream=flows&where.source=R1", "/export?stream=flows&format=arrow", "/export?stream=events", "/export?stream=hops&where.peer=R2",
+		"/export?stream=clock", "/export?stream=audit", "/export?stream=RSTREAM", "/export?stream=flows&columns=agent,source&limit=1&where.agent=R2"},
+	"/service-levels": {"/service-levels?month=MONTH", "/service-levels?month=MONTH&format=csv&scope=*", "/service-levels?month=MONTH&format=csv&scope=RLABEL",
+		"/service-levels?month=MONTH&format=csv&scope=R1:R2", "/service-levels?month=MONTH&format=csv&session=RSESSION"},
+}
+
+// TestScopeOfFiles: every path that is no procedure, among them exports, service levels and metrics.
 func TestScopeOfFiles(t *testing.T) {
 	s, _ := tenants(t)
 	limited := s.scoped(t, "customer=own")
@@ -235,19 +318,26 @@ func TestScopeOfFiles(t *testing.T) {
 		_, text := get("/metrics", s.operator)
 		return strings.Contains(text, "rival1") && strings.Contains(text, "own1")
 	})
-	for _, path := range []string{"/metrics", "/export?stream=flows", "/export?stream=flows&where.source=R1", "/export?stream=flows&format=arrow", "/export?stream=events",
-		"/export?stream=hops&where.peer=R2", "/export?stream=clock", "/export?stream=audit", "/export?stream=RSTREAM", "/export?stream=flows&columns=agent,source&limit=1&where.agent=R2"} {
-		var answers [2]string
-		for which := range answers {
-			status, text := get(worded(path, which), limited.operator)
-			answers[which] = fmt.Sprint(status, " ", unworded(text, which))
+	for _, pattern := range web.PlainPaths() {
+		guessed := plainGuesses[strings.TrimPrefix(pattern, "GET ")]
+		if guessed == nil {
+			t.Errorf("%s: declare how it is tried within a scope", pattern)
 		}
-		leaks(t, path, answers[0])
-		if answers[0] != answers[1] && !strings.Contains(path, "arrow") { // which is binary
-			t.Errorf("%s: of another customer\n%s\nof nobody\n%s", path, answers[0], answers[1])
+		for _, path := range guessed {
+			path = strings.ReplaceAll(path, "MONTH", firstRows().UTC().Format(level.MonthForm))
+			var answers [2]string
+			for which := range answers {
+				status, text := get(names.worded(path, which), limited.operator)
+				answers[which] = fmt.Sprint(status, " ", names.unworded(text, which))
+			}
+			leaks(t, path, answers[0])
+			if answers[0] != answers[1] && !strings.Contains(path, "arrow") { // which is binary
+				t.Errorf("%s: of another customer\n%s\nof nobody\n%s", path, answers[0], answers[1])
+			}
 		}
 	}
-	for path, want := range map[string]string{"/metrics": `source="own1"`, "/export?stream=flows&columns=agent,source,packets": "own2,own1,5"} {
+	month := firstRows().UTC().Format(level.MonthForm)
+	for path, want := range map[string]string{"/metrics": `source="own1"`, "/service-levels?format=csv&month=" + month: "own1,own2,", "/export?stream=flows&columns=agent,source,packets": "own2,own1,5"} {
 		if _, text := get(path, limited.operator); !strings.Contains(text, want) || strings.Contains(text, "pillion_agents") {
 			t.Errorf("%s: %s", path, text)
 		}
@@ -275,9 +365,9 @@ func TestScopeOfSQL(t *testing.T) {
 	}
 	for _, sql := range statements {
 		answer := func(which int) string {
-			rows, err := query(t.Context(), client, worded(sql, which))
+			rows, err := query(t.Context(), client, names.worded(sql, which))
 			text, _, _ := strings.Cut(fmt.Sprint(rows, err), "Did you mean") // whichever name is similar
-			return unworded(text, which)
+			return names.unworded(text, which)
 		}
 		first := answer(0)
 		leaks(t, sql, first)

@@ -57,6 +57,13 @@ func (s Scope) Resolve(hosts []Host) (agents []string, links []Ends) {
 	return agents, links
 }
 
+// Names reports whether a selector of the scope is that label.
+func (s Scope) Names(key, value string) bool {
+	return slices.ContainsFunc(s, func(part string) bool {
+		return slices.Contains(strings.SplitN(part, ":", 2), key+"="+value)
+	})
+}
+
 func scopeNames(selector string, hosts []Host) (names []string) {
 	key, value, label := strings.Cut(selector, "=")
 	for _, host := range hosts {

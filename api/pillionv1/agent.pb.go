@@ -719,6 +719,8 @@ type ListAgentsResponse struct {
 	Agents []*Agent `protobuf:"bytes,1,rep,name=agents,proto3" json:"agents,omitempty"`
 	// To request the next page; empty: there is none.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// For a token with a scope, on the first page of all agents: names of other agents, at the ends of pairs of the scope. Nothing else is known of them.
+	Ends          []string `protobuf:"bytes,3,rep,name=ends,proto3" json:"ends,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -765,6 +767,13 @@ func (x *ListAgentsResponse) GetNextPageToken() string {
 		return x.NextPageToken
 	}
 	return ""
+}
+
+func (x *ListAgentsResponse) GetEnds() []string {
+	if x != nil {
+		return x.Ends
+	}
+	return nil
 }
 
 type GetAgentRequest struct {
@@ -1595,10 +1604,11 @@ const file_agent_proto_rawDesc = "" +
 	"\x05label\x18\x01 \x01(\tR\x05label\x12\x1b\n" +
 	"\tpage_size\x18\x02 \x01(\rR\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x03 \x01(\tR\tpageToken\"g\n" +
+	"page_token\x18\x03 \x01(\tR\tpageToken\"{\n" +
 	"\x12ListAgentsResponse\x12)\n" +
 	"\x06agents\x18\x01 \x03(\v2\x11.pillion.v1.AgentR\x06agents\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"%\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x12\n" +
+	"\x04ends\x18\x03 \x03(\tR\x04ends\"%\n" +
 	"\x0fGetAgentRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\";\n" +
 	"\x10GetAgentResponse\x12'\n" +

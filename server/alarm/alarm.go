@@ -107,6 +107,17 @@ func labelsOf(rule *Rule, s Subject, site func(agent string) string) map[string]
 	return labels
 }
 
+// HideSites drops the sites of the agents that are hidden from the labels.
+func (a *Alarm) HideSites(hidden func(agent string) bool) {
+	a.Labels = maps.Clone(a.Labels)
+	if hidden(a.Source) {
+		delete(a.Labels, labelSourceSite)
+	}
+	if hidden(a.Destination) {
+		delete(a.Labels, labelDestinationSite)
+	}
+}
+
 // Fingerprint identifies labels, as Prometheus and Alertmanager do: 64-bit FNV-1a of the sorted names and values.
 func Fingerprint(labels map[string]string) string {
 	sum := fnv.New64a()

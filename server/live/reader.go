@@ -32,7 +32,7 @@ type Scope struct {
 	Session string
 	// Sites of the sources and of the destinations; nil: all. The empty name is that of hosts without a site.
 	Source, Destination *string
-	// Seen are the pairs that the reader may see.
+	// Seen are the pairs that the reader may see. Agents that it does not have are without a site.
 	Seen *archive.Scope
 }
 
@@ -103,8 +103,16 @@ func (r *Reader) read(p *shard, version uint32, found map[int64]*PairSecond) {
 
 // has reports whether a pair may be seen and its hosts are at the sites.
 func (s *Scope) has(k *key) bool {
-	return (s.Source == nil || *s.Source == k.ends.Source) && (s.Destination == nil || *s.Destination == k.ends.Destination) &&
+	return s.at(s.Source, k.ends.Source, k.name.source) && s.at(s.Destination, k.ends.Destination, k.name.destination) &&
 		s.Seen.HasPair(k.name.source, k.name.destination)
+}
+
+// at reports whether a host is at the wanted site; nil: anywhere.
+func (s *Scope) at(wanted *string, site, host string) bool {
+	if !s.Seen.HasAgent(host) {
+		site = ""
+	}
+	return wanted == nil || *wanted == site
 }
 
 // put adds a figure, with the ids of its hosts.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"testing"
+
+	"pillion.dev/archive"
 )
 
 // TestSites: pairs of sites have the sums of their pairs of hosts from merged histograms, and name the worst one.
@@ -38,6 +40,8 @@ func TestSites(t *testing.T) {
 	}
 	f := &follower{Reader: b.Reader(Scope{Source: site(""), Destination: site("b")}, 60)}
 	f.want(t, "hosts without a site", map[int64][]string{0: {"x>b1 30"}})
+	f = &follower{Reader: b.Reader(Scope{Source: site("a"), Seen: &archive.Scope{Links: []archive.Link{{Sources: []string{"a1"}, Destinations: []string{"b1"}}}}}, 60)}
+	f.want(t, "the site of a host that is not seen itself", map[int64][]string{})
 	b.reach(200)
 	if pairs, _ := b.Sites(""); len(pairs) != 0 || b.sites.kept.Load() != 0 {
 		t.Errorf("later: %+v, kept %d", pairs, b.sites.kept.Load())

@@ -22,6 +22,9 @@ func (a *agents) ListAgents(ctx context.Context, request *pillionv1.ListAgentsRe
 		return nil, err
 	}
 	response := &pillionv1.ListAgentsResponse{}
+	if after == "" && request.GetLabel() == "" {
+		response.Ends = scopeOf(ctx).Ends()
+	}
 	page, more := scopedAgentsAfter(a.control, scopeOf(ctx), after, request.GetLabel(), size)
 	for _, agent := range page {
 		response.Agents = append(response.Agents, agentMessage(agent))

@@ -49,8 +49,8 @@ func (s *alarms) ListAlarms(ctx context.Context, request *pillionv1.ListAlarmsRe
 	return response, nil
 }
 
-// seen are the alarms in the scope of the caller. Summaries of changed paths name the hosts on them, and acknowledgements
-// are between operators.
+// seen are the alarms in the scope of the caller. Summaries of changed paths name the hosts on them, acknowledgements
+// are between operators, and sites are labels of agents.
 func (s *alarms) seen(ctx context.Context) []alarm.Alarm {
 	all, scope := s.alarms.Alarms(), scopeOf(ctx)
 	if scope == nil {
@@ -69,6 +69,7 @@ func (s *alarms) seen(ctx context.Context) []alarm.Alarm {
 			a.Summary, a.Ending, a.Annotations = "", "", nil
 		}
 		a.Acknowledged, a.SilencedBy = nil, nil
+		a.HideSites(func(agent string) bool { return !scope.HasAgent(agent) })
 		kept = append(kept, a)
 	}
 	return kept

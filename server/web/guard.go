@@ -106,11 +106,11 @@ func (s *Server) admit(next http.Handler) http.Handler {
 }
 
 // admitPlain is admit for plain HTTP requests.
-func (s *Server) admitPlain(needed role, next func(http.ResponseWriter, *http.Request) error) http.Handler {
+func (s *Server) admitPlain(needed rule, next func(http.ResponseWriter, *http.Request) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		who, err := s.identify(r, needed)
+		who, err := s.identify(r, needed.role)
 		if err == nil {
-			err = permit(who, rule{needed, here, within})
+			err = permit(who, needed)
 		}
 		if err == nil {
 			err = next(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, who)))

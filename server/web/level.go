@@ -40,7 +40,7 @@ func (f *flows) serviceLevels(ctx context.Context, request *pillionv1.ServiceLev
 	if err := checkText("session", request.GetSession()); err != nil {
 		return err
 	}
-	wanted, err := f.scopes.wanted(request.GetScope())
+	wanted, err := f.scopes.wanted(callerOf(ctx), request.GetScope())
 	if err != nil {
 		return err
 	}
@@ -73,15 +73,15 @@ func (f *flows) serviceLevels(ctx context.Context, request *pillionv1.ServiceLev
 	return nil
 }
 
-// wanted is the scope that a request names; nil: everything.
-func (s *scopes) wanted(selectors []string) (*archive.Scope, error) {
+// wanted is the scope that a request names; nil: everything. It cannot select by what the caller may not see.
+func (s *scopes) wanted(who caller, selectors []string) (*archive.Scope, error) {
 	if len(selectors) == 0 {
 		return nil, nil
 	}
 	if err := session.Scope(selectors).Check(); err != nil {
 		return nil, invalid("scope", "%w", err)
 	}
-	return s.resolve(selectors), nil
+	return resolveScope(selectors, hostsWithin(hostsOf(s.control), who)), nil
 }
 
 func targetsOf(request *pillionv1.ServiceLevelsRequest) (sla.Targets, error) {

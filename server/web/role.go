@@ -1,6 +1,9 @@
 package web
 
 import (
+	"maps"
+	"slices"
+
 	"pillion.dev/api/pillionv1/pillionv1connect"
 )
 
@@ -127,6 +130,29 @@ var roles = map[string]rule{
 	pillionv1connect.EnrolServiceRenewProcedure:    {anyone, leading, open},
 	pillionv1connect.EnrolServiceStandingProcedure: {anyone, leading, open},
 }
+
+// Patterns of the paths that are no procedures.
+const (
+	exportPath  = "GET /export"
+	levelsPath  = "GET /service-levels"
+	metricsPath = "GET /metrics"
+	healthPath  = "GET /healthz"
+	openAPIPath = "GET /openapi.json"
+	pagePath    = "/"
+)
+
+// plain are the rules of these paths, all of which are answered here. Others are not served.
+var plain = map[string]rule{
+	exportPath:  {viewer, here, within},
+	levelsPath:  {viewer, here, within},
+	metricsPath: {viewer, here, within}, // anyone, if the options say so
+	healthPath:  {anyone, here, open},
+	openAPIPath: {anyone, here, open},
+	pagePath:    {anyone, here, open}, // the same files for everybody
+}
+
+// PlainPaths are the paths that are no procedures, as patterns of http.ServeMux, such as "GET /export".
+func PlainPaths() []string { return slices.Sorted(maps.Keys(plain)) }
 
 // audited reports whether calls of a procedure are audited: those that change something
 // or act on a host. Reading is not.

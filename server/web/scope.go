@@ -57,14 +57,14 @@ func (s *scopes) current(token string, selectors session.Scope) keptScope {
 			delete(s.kept, other)
 		}
 	}
-	resolved := keptScope{Scope: s.resolve(selectors), at: now, valid: s.valid(token, selectors, now)}
+	resolved := keptScope{Scope: resolveScope(selectors, hostsOf(s.control)), at: now, valid: s.valid(token, selectors, now)}
 	s.kept[key] = resolved
 	return resolved
 }
 
-// resolve returns the agents and pairs of selectors.
-func (s *scopes) resolve(selectors session.Scope) *archive.Scope {
-	agents, links := selectors.Resolve(hostsOf(s.control))
+// resolveScope returns the agents and pairs of selectors.
+func resolveScope(selectors session.Scope, hosts []session.Host) *archive.Scope {
+	agents, links := selectors.Resolve(hosts)
 	scope := &archive.Scope{Agents: agents}
 	for _, l := range links {
 		scope.Links = append(scope.Links, archive.Link{Sources: l.Sources, Destinations: l.Destinations})
@@ -118,6 +118,32 @@ func hostsOf(c Control) (hosts []session.Host) {
 		hosts = append(hosts, session.Host{Name: a.Name, Labels: a.Labels})
 	}
 	return hosts
+}
+
+// hostsWithin are hosts as a caller knows them: of agents beyond the scope, no labels but those that it names.
+func hostsWithin(hosts []session.Host, who caller) []session.Host {
+	for i, host := range hosts {
+		if who.scope.HasAgent(host.Name) {
+			continue
+		}
+		hosts[i].Labels = map[string]string{}
+		for key, value := range host.Labels {
+			if who.selectors.Names(key, value) {
+				hosts[i].Labels[key] = value
+			}
+		}
+	}
+	return hosts
+}
+
+// siteWithin is siteOf for what a scope shows: agents beyond it have no site.
+func siteWithin(scope *archive.Scope, siteOf func(agent string) string) func(agent string) string {
+	return func(agent string) string {
+		if !scope.HasAgent(agent) {
+			return ""
+		}
+		return siteOf(agent)
+	}
 }
 
 // scopedSession is what a scope shows of a session, and whether there is any pair of it. Whatever names other agents, or

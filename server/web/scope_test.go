@@ -160,7 +160,7 @@ func (manyAlarms) Alarms() []alarm.Alarm {
 	var all []alarm.Alarm
 	for id, subject := range map[string]alarm.Subject{"own": {Source: "a", Destination: "a"}, "pair": {Source: "a", Destination: "b"}, "agent": {Agent: "a"}, "other": {Agent: "b"}, "none": {Session: "s"}} {
 		rule := cmp.Or(map[string]string{"own": "route", "agent": "silent"}[id], "rivals")
-		all = append(all, alarm.Alarm{ID: id, Rule: rule, Subject: subject, Summary: "names rival", Annotations: map[string]string{"summary": "names rival"}, SilencedBy: []string{"x"},
+		all = append(all, alarm.Alarm{ID: id, Rule: rule, Subject: subject, Labels: map[string]string{"source_site": "near", "destination_site": "far"}, Summary: "names rival", Annotations: map[string]string{"summary": "names rival"}, SilencedBy: []string{"x"},
 			Acknowledged: &alarm.Acknowledgement{By: "rival", At: epoch}})
 	}
 	return all
@@ -182,6 +182,13 @@ func TestScopedAlarms(t *testing.T) {
 	if strings.Count(body, "names rival") != 2 { // summary and annotation of the silent agent
 		t.Errorf("summaries: %s", body)
 	}
+	_, option = scopedToken("scoped-viewer", "a:b")
+	s = newSite(t, option, func(o *Options) { o.Alarms = manyAlarms{o.Alarms} })
+	if _, body := s.post(t, "http1", "/pillion.v1.AlarmService/ListAlarms", "scoped", "{}"); !strings.Contains(body, `"pair"`) || strings.Contains(body, "near") || strings.Contains(body, "far\"") {
+		t.Errorf("sites of the ends of a pair: %s", body)
+	}
+	_, option = scopedToken("scoped-viewer", "a")
+	s = newSite(t, option, func(o *Options) { o.Alarms = manyAlarms{o.Alarms} })
 	if _, body = s.post(t, "http1", "/pillion.v1.AlarmService/ListAlarmRules", "scoped", "{}"); strings.Contains(body, "rivals") || !strings.Contains(body, "route") {
 		t.Errorf("rules: %s", body)
 	}
@@ -225,5 +232,28 @@ func TestPlacesWithoutValuesAreCleared(t *testing.T) {
 	clean := cleared(record).Column(0).(*array.Int64)
 	if got := clean.Int64Values(); !slices.Equal(got, []int64{42, 0, 43}) || !clean.IsNull(1) || clean.NullN() != 1 {
 		t.Errorf("got %v", got)
+	}
+}
+
+// TestHostsWithin: labels are known of agents in the scope, and those that its selectors name.
+func TestHostsWithin(t *testing.T) {
+	labels := map[string]string{"customer": "acme", "site": "depot"}
+	all := []session.Host{{Name: "a", Labels: labels}, {Name: "b", Labels: labels}}
+	who := caller{selectors: session.Scope{"a", "customer=acme:b"}, scope: &archive.Scope{Agents: []string{"a"}}}
+	got := hostsWithin(slices.Clone(all), who)
+	if len(got[0].Labels) != 2 || len(got[1].Labels) != 1 || got[1].Labels["customer"] != "acme" {
+		t.Errorf("got %v", got)
+	}
+	if got := hostsWithin(slices.Clone(all), caller{}); len(got[1].Labels) != 2 {
+		t.Errorf("without a scope: %v", got)
+	}
+}
+
+// TestEveryPlainPathDeclaresItsScoping: what is no procedure either limits its answer to the scope, or is open to anyone.
+func TestEveryPlainPathDeclaresItsScoping(t *testing.T) {
+	for path, rule := range plain {
+		if rule.scoping != within && rule.scoping != open || (rule.scoping == open) != (rule.role == anyone) {
+			t.Errorf("%s: role %v, scoping %d", path, rule.role, rule.scoping)
+		}
 	}
 }

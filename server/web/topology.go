@@ -35,19 +35,20 @@ type paths struct {
 // GetTopology returns the graph of all traced paths, or of those of an agent or a pair.
 func (p *paths) GetTopology(ctx context.Context, request *pillionv1.GetTopologyRequest) (*pillionv1.GetTopologyResponse, error) {
 	of := topology.Selection{Session: request.GetSession(), Source: request.GetSource(), Destination: request.GetDestination()}
+	siteOf := siteWithin(scopeOf(ctx), p.sites.SiteOf)
 	graph := p.topology.Graph(of, scopeOf(ctx))
 	if request.GetBySite() {
-		graph = graph.BySite(p.sites.SiteOf, request.GetOpenSites())
+		graph = graph.BySite(siteOf, request.GetOpenSites())
 	}
 	response := &pillionv1.GetTopologyResponse{}
 	for _, n := range graph.Nodes {
 		response.Nodes = append(response.Nodes, &pillionv1.Node{
 			Id: validText(n.ID), Kind: n.Kind, Agent: validText(n.Agent), Addresses: n.Addresses, Ioam: n.IOAM,
-			Site: validText(cmp.Or(n.Site, p.sites.SiteOf(n.Agent))), Agents: small(int64(n.Agents)),
+			Site: validText(cmp.Or(n.Site, siteOf(n.Agent))), Agents: small(int64(n.Agents)),
 		})
 	}
 	if request.GetColumns() {
-		response.Columns = columnsOf(&graph, p.sites.SiteOf, p.now())
+		response.Columns = columnsOf(&graph, siteOf, p.now())
 		return response, nil
 	}
 	for _, e := range graph.Edges {

@@ -215,25 +215,31 @@ func (s *Server) routes(ctx context.Context, o Options, seconds *live.Pairs, fil
 	service(pillionv1connect.NewTopologyServiceHandler(&paths{rows, o.Topology, o.Control, seconds}, options))
 	service(pillionv1connect.NewServerServiceHandler(&serverService{s, rows.questions}, options))
 	service(pillionv1connect.NewEnrolServiceHandler(&enrolment{s, o.Control, o.Bus}, options))
-	mux.Handle("GET /export", s.admitPlain(viewer, rows.serveExport))
-	mux.Handle("GET /service-levels", s.admitPlain(viewer, measured.serveLevels))
-	metricsRole := viewer
-	if o.MetricsOpen {
-		metricsRole = anyone
-	}
 	exposition := s.metrics.handler(s.metrics.registry)
-	mux.Handle("GET /metrics", s.admitPlain(metricsRole, func(w http.ResponseWriter, r *http.Request) error {
-		if scope := scopeOf(r.Context()); scope != nil {
-			s.metrics.scoped(scope).ServeHTTP(w, r)
-			return nil
+	for path, serve := range map[string]func(http.ResponseWriter, *http.Request) error{
+		exportPath: rows.serveExport, levelsPath: measured.serveLevels, healthPath: handled(s.serveHealth), openAPIPath: handled(serveOpenAPI), pagePath: handled(files.ServeHTTP),
+		metricsPath: func(w http.ResponseWriter, r *http.Request) error {
+			if scope := scopeOf(r.Context()); scope != nil {
+				return handled(s.metrics.scoped(scope).ServeHTTP)(w, r)
+			}
+			return handled(exposition.ServeHTTP)(w, r)
+		},
+	} {
+		needed := plain[path]
+		if path == metricsPath && o.MetricsOpen {
+			needed.role = anyone
 		}
-		exposition.ServeHTTP(w, r)
-		return nil
-	}))
-	mux.HandleFunc("GET /healthz", s.serveHealth)
-	mux.HandleFunc("GET /openapi.json", serveOpenAPI)
-	mux.Handle("/", files)
+		mux.Handle(path, s.admitPlain(needed, serve))
+	}
 	return mux
+}
+
+// handled is a handler that answers its errors itself.
+func handled(handler http.HandlerFunc) func(http.ResponseWriter, *http.Request) error {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		handler(w, r)
+		return nil
+	}
 }
 
 // figures returns the metrics of the options and of this package.
