@@ -96,6 +96,8 @@ type Config struct {
 	Limits Limits `yaml:"limits"`
 	// SiteLabel is the label of agents that names their site; default DefaultSiteLabel.
 	SiteLabel string `yaml:"site_label"`
+	// ReverseDNS shows the names of routers by reverse DNS.
+	ReverseDNS bool `yaml:"reverse_dns"`
 	// AggregateTo is the server of a fleet to which this server, of a site, sends merged flows.
 	AggregateTo Aggregate `yaml:"aggregate_to"`
 	// Join is required for that.

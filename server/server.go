@@ -25,6 +25,7 @@ import (
 	"pillion.dev/server/authority"
 	"pillion.dev/server/backup"
 	"pillion.dev/server/control"
+	"pillion.dev/server/dnsname"
 	"pillion.dev/server/ingest"
 	"pillion.dev/server/join"
 	"pillion.dev/server/lane"
@@ -129,7 +130,7 @@ func (s *server) open(ctx context.Context) error {
 		s.openApplications,
 		func() error { return s.openBus(ctx) },
 		func() error { return s.openControl(ctx) },
-		s.openWeb,
+		func() error { return s.openWeb(ctx) },
 		s.openBackup,
 	} {
 		if err := step(); err != nil {
@@ -219,7 +220,7 @@ func (s *server) openControl(ctx context.Context) (err error) {
 	return s.serveBatches()
 }
 
-func (s *server) openWeb() (err error) {
+func (s *server) openWeb(ctx context.Context) (err error) {
 	proxies, err := s.config.proxies()
 	if err != nil {
 		return err
@@ -233,6 +234,9 @@ func (s *server) openWeb() (err error) {
 	}
 	if s.fleet != nil {
 		options.Fleet = s.fleet
+	}
+	if s.config.ReverseDNS {
+		options.Names = dnsname.New(ctx, dnsname.System())
 	}
 	if s.web, err = web.New(options); err != nil {
 		return err

@@ -38,7 +38,9 @@ type Node struct {
 	// Site of an agent, or whose agents the node stands for; empty: none.
 	Site string `protobuf:"bytes,6,opt,name=site,proto3" json:"site,omitempty"`
 	// Number of agents that a node of kind site stands for.
-	Agents        uint32 `protobuf:"varint,7,opt,name=agents,proto3" json:"agents,omitempty"`
+	Agents uint32 `protobuf:"varint,7,opt,name=agents,proto3" json:"agents,omitempty"`
+	// Name of a router's address by reverse DNS (a PTR record); empty: it has none, it is not known yet, or the server does not ask.
+	Name          string `protobuf:"bytes,8,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -120,6 +122,13 @@ func (x *Node) GetAgents() uint32 {
 		return x.Agents
 	}
 	return 0
+}
+
+func (x *Node) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
 }
 
 // Edge of the graph, in the direction of the traced packets.
@@ -1964,7 +1973,7 @@ const file_topology_proto_rawDesc = "" +
 	"\n" +
 	"\x0etopology.proto\x12\n" +
 	"pillion.v1\x1a\n" +
-	"flow.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x9e\x01\n" +
+	"flow.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb2\x01\n" +
 	"\x04Node\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x14\n" +
@@ -1972,7 +1981,8 @@ const file_topology_proto_rawDesc = "" +
 	"\taddresses\x18\x04 \x03(\tR\taddresses\x12\x12\n" +
 	"\x04ioam\x18\x05 \x01(\tR\x04ioam\x12\x12\n" +
 	"\x04site\x18\x06 \x01(\tR\x04site\x12\x16\n" +
-	"\x06agents\x18\a \x01(\rR\x06agents\"\xf8\x01\n" +
+	"\x06agents\x18\a \x01(\rR\x06agents\x12\x12\n" +
+	"\x04name\x18\b \x01(\tR\x04name\"\xf8\x01\n" +
 	"\x04Edge\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\tR\x04from\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\x12\x15\n" +

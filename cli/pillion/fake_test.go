@@ -239,7 +239,7 @@ func (f *fake) GetTopology(context.Context, *pillionv1.GetTopologyRequest) (*pil
 	hops := []*pillionv1.Hop{{Ttl: 1, Address: "10.0.0.254", RttNs: 210_000, Sent: 3, Answers: 3}, {Ttl: 2, Sent: 3}, {Ttl: 3, Address: "10.9.0.2", RttNs: 1_500_000, Sent: 3, Answers: 2}}
 	return &pillionv1.GetTopologyResponse{
 		Nodes: []*pillionv1.Node{
-			{Id: "a:north1", Kind: "agent", Agent: "north1"}, {Id: "r:1", Kind: "router", Addresses: []string{"10.0.0.254"}},
+			{Id: "a:north1", Kind: "agent", Agent: "north1"}, {Id: "r:1", Kind: "router", Addresses: []string{"10.0.0.254"}, Name: "r1.example.net"},
 			{Id: "u:1", Kind: "unknown"}, {Id: "ioam:0x000101", Kind: "router", Ioam: "0x000101"}, {Id: "a:south1", Kind: "agent", Agent: "south1"}, {Id: `odd"\`, Kind: "router"},
 		},
 		Edges: []*pillionv1.Edge{{From: "a:north1", To: "r:1", RttNs: 210_000}, {From: "r:1", To: "u:1", RttNs: -40},

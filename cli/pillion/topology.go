@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -52,7 +53,7 @@ func (c *topologyShowCmd) Run(ctx context.Context, a *app, client *api.Client) e
 	case c.Tree:
 		return writeTrees(a.out, answer)
 	}
-	return writePaths(a.out, a.color, answer.Paths)
+	return writePaths(a.out, a.color, answer.Paths, answer.Nodes)
 }
 
 type topologyTraceCmd struct {
@@ -78,7 +79,7 @@ func (c *topologyTraceCmd) Run(ctx context.Context, a *app, client *api.Client) 
 	if a.format != "table" {
 		return a.show(messageList(answer.Paths), pathTable(answer.Paths), nil)
 	}
-	return writePaths(a.out, a.color, answer.Paths)
+	return writePaths(a.out, a.color, answer.Paths, nil)
 }
 
 // pathTable has a row for each hop.
@@ -107,7 +108,16 @@ func nodeOf(p *pillionv1.Path, hop int) string {
 	return name
 }
 
-func writePaths(w io.Writer, color bool, paths []*pillionv1.Path) error {
+// writePaths lists the hops of each path, with what the nodes say about their addresses.
+func writePaths(w io.Writer, color bool, paths []*pillionv1.Path, nodes []*pillionv1.Node) error {
+	names := map[string]string{}
+	for _, n := range nodes {
+		for _, address := range n.Addresses {
+			if name := cmp.Or(n.Agent, n.Name); name != "" {
+				names[address] = name
+			}
+		}
+	}
 	for i, p := range paths {
 		if i > 0 {
 			fmt.Fprintln(w)
@@ -121,7 +131,7 @@ func writePaths(w io.Writer, color bool, paths []*pillionv1.Path) error {
 			head += ", first seen " + ago(p.Changed).shown
 		}
 		fmt.Fprintln(w, clean(head))
-		hops := roundTrips(p)
+		hops := roundTrips(p, names)
 		if p.Kind == inPackets {
 			hops = oneWays(p)
 		}
@@ -132,9 +142,13 @@ func writePaths(w io.Writer, color bool, paths []*pillionv1.Path) error {
 	return nil
 }
 
-// roundTrips are the hops of a traceroute.
-func roundTrips(p *pillionv1.Path) *table {
-	t := newTable(">hop", "address", ">rtt", ">answers=REPLIES")
+// roundTrips are the hops of a traceroute, with names by address; without any, there is no such column.
+func roundTrips(p *pillionv1.Path, names map[string]string) *table {
+	columns := []string{">hop", "address", "name", ">rtt", ">answers=REPLIES"}
+	if len(names) == 0 {
+		columns = slices.Delete(columns, 2, 3)
+	}
+	t := newTable(columns...)
 	for _, h := range p.Hops {
 		rtt, address := text(""), h.Address
 		if address == "" {
@@ -142,7 +156,11 @@ func roundTrips(p *pillionv1.Path) *table {
 		} else {
 			rtt = nanos(h.RttNs)
 		}
-		t.add(number(h.Ttl), text(address), rtt, text(fmt.Sprintf("%d/%d", h.Answers, h.Sent)))
+		row := []cell{number(h.Ttl), text(address), text(names[h.Address]), rtt, text(fmt.Sprintf("%d/%d", h.Answers, h.Sent))}
+		if len(names) == 0 {
+			row = slices.Delete(row, 2, 3)
+		}
+		t.add(row...)
 	}
 	return t
 }
@@ -241,7 +259,7 @@ func nodeNames(nodes []*pillionv1.Node) map[string]string {
 		case "site":
 			names[n.Id] = fmt.Sprintf("%s (%s)", n.Site, quantity.Count(int(n.Agents), "agent"))
 		default:
-			names[n.Id] = cmp.Or(n.Agent, strings.Join(n.Addresses, " "), n.Ioam, n.Id)
+			names[n.Id] = cmp.Or(n.Agent, strings.TrimSpace(n.Name+" "+strings.Join(n.Addresses, " ")), n.Ioam, n.Id)
 		}
 	}
 	return names

@@ -33,6 +33,7 @@ type runCmd struct {
 	MetricsOpen        bool     `help:"Serve /metrics without a token."`
 	OTLP               string   `name:"otlp" help:"Export metrics by OTLP to this collector: http://HOST:4318, https://HOST:4318, grpc://HOST:4317 or grpcs://HOST:4317." placeholder:"URL"`
 	OTLPHeadersFile    string   `name:"otlp-headers-file" help:"File with headers for the collector, such as a token, one a line." type:"existingfile" placeholder:"FILE"`
+	ReverseDNS         bool     `name:"reverse-dns" help:"Show names of routers in the topology by reverse DNS; the addresses of traced routers are sent to the name servers of this host."`
 	Debug              bool     `help:"Log debug messages."`
 }
 
@@ -69,6 +70,7 @@ func (c *runCmd) settings() (server.Config, error) {
 	config.OTLP.URL = cmp.Or(c.OTLP, config.OTLP.URL)
 	config.OTLP.HeadersFile = cmp.Or(c.OTLPHeadersFile, config.OTLP.HeadersFile)
 	config.Join = joinFleet
+	config.ReverseDNS = config.ReverseDNS || c.ReverseDNS
 	config.MetricsOpen = config.MetricsOpen || c.MetricsOpen
 	return config, nil
 }

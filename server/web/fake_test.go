@@ -191,7 +191,9 @@ type fakeTopology struct{}
 
 func (fakeTopology) Graph(topology.Selection, *archive.Scope) topology.Graph {
 	return topology.Graph{
-		Nodes: []topology.Node{{ID: "n", Kind: topology.Unknown}, {ID: "ioam:0x000101", Kind: topology.Router, IOAM: "0x000101"}},
+		Nodes: []topology.Node{{ID: "n", Kind: topology.Unknown}, {ID: "ioam:0x000101", Kind: topology.Router, IOAM: "0x000101"},
+			{ID: "router:192.0.2.9", Kind: topology.Router, Addresses: []string{"192.0.2.9"}},
+			{ID: "agent:r", Kind: topology.Agent, Agent: "r", Addresses: []string{"192.0.2.10"}}},
 		Edges: []topology.Edge{{From: "n", To: "m", RTT: -1, Measured: true},
 			{From: "n", To: "ioam:0x000101", OneWay: topology.OneWay{Packets: 5, P50Ns: -3}, OneWaySeen: epoch}},
 		Paths: []topology.Path{{Source: "a", Destination: "b", Address: "192.0.2.2", Protocol: "udp", Nodes: []string{"n", "m"}}, {

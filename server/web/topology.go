@@ -13,6 +13,7 @@ import (
 	"pillion.dev/api"
 	"pillion.dev/api/pillionv1"
 	"pillion.dev/archive"
+	"pillion.dev/server/dnsname"
 	"pillion.dev/server/live"
 	"pillion.dev/server/topology"
 	"pillion.dev/session"
@@ -30,6 +31,7 @@ type paths struct {
 	topology Topology
 	control  Control
 	sites    *live.Pairs
+	names    *dnsname.Resolver
 }
 
 // GetTopology returns the graph of all traced paths, or of those of an agent or a pair.
@@ -42,9 +44,13 @@ func (p *paths) GetTopology(ctx context.Context, request *pillionv1.GetTopologyR
 	}
 	response := &pillionv1.GetTopologyResponse{}
 	for _, n := range graph.Nodes {
+		var name string
+		if n.Kind == topology.Router && len(n.Addresses) > 0 {
+			name = p.names.Name(n.Addresses[0])
+		}
 		response.Nodes = append(response.Nodes, &pillionv1.Node{
 			Id: validText(n.ID), Kind: n.Kind, Agent: validText(n.Agent), Addresses: n.Addresses, Ioam: n.IOAM,
-			Site: validText(cmp.Or(n.Site, siteOf(n.Agent))), Agents: small(int64(n.Agents)),
+			Site: validText(cmp.Or(n.Site, siteOf(n.Agent))), Agents: small(int64(n.Agents)), Name: name,
 		})
 	}
 	if request.GetColumns() {

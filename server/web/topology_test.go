@@ -1,12 +1,15 @@
 package web
 
 import (
+	"context"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"pillion.dev/server/dnsname"
 	"pillion.dev/server/topology"
 )
 
@@ -54,5 +57,22 @@ func isComplete(t *testing.T, m protoreflect.Message) {
 		case field.Message() != nil:
 			isComplete(t, m.Get(field).Message())
 		}
+	}
+}
+
+// TestNamesOfRouters: routers have names by reverse DNS once name servers have answered; hosts have none.
+func TestNamesOfRouters(t *testing.T) {
+	s := newSite(t, func(o *Options) {
+		o.Names = dnsname.New(t.Context(), func(_ context.Context, address string) ([]string, error) {
+			return []string{"name-of-" + address + ".example."}, nil
+		})
+	})
+	graph := func() string {
+		_, body := s.post(t, "http1", "/pillion.v1.TopologyService/GetTopology", "viewer", `{}`)
+		return body
+	}
+	eventually(t, "the router has its name", func() bool { return strings.Contains(graph(), `"name":"name-of-192.0.2.9.example"`) })
+	if body := graph(); strings.Count(body, "name-of-") != 1 {
+		t.Errorf("others have names: %s", body)
 	}
 }

@@ -26,6 +26,7 @@ import (
 
 	"pillion.dev/api/pillionv1/pillionv1connect"
 	"pillion.dev/server/control"
+	"pillion.dev/server/dnsname"
 	"pillion.dev/server/event"
 	"pillion.dev/server/live"
 )
@@ -62,6 +63,8 @@ type Options struct {
 	TLS *tls.Config
 	// Bus is the URL of the bus announced to agents, such as tls://:4222.
 	Bus string
+	// Names of routers; nil: they are not shown.
+	Names *dnsname.Resolver
 	// MetricsOpen serves /metrics without a token.
 	MetricsOpen bool
 	// PlainOff refuses plain HTTP on loopback too.
@@ -212,7 +215,7 @@ func (s *Server) routes(ctx context.Context, o Options, seconds *live.Pairs, fil
 	service(pillionv1connect.NewDataServiceHandler(rows, options))
 	measured := &flows{rows, seconds, o.SiteLabel, o.Clocks, o.Control, s.scopes}
 	service(pillionv1connect.NewFlowServiceHandler(measured, options))
-	service(pillionv1connect.NewTopologyServiceHandler(&paths{rows, o.Topology, o.Control, seconds}, options))
+	service(pillionv1connect.NewTopologyServiceHandler(&paths{rows, o.Topology, o.Control, seconds, o.Names}, options))
 	service(pillionv1connect.NewServerServiceHandler(&serverService{s, rows.questions}, options))
 	service(pillionv1connect.NewEnrolServiceHandler(&enrolment{s, o.Control, o.Bus}, options))
 	exposition := s.metrics.handler(s.metrics.registry)

@@ -212,5 +212,5 @@ export function graphOf({ nodes, paths: every, edges, pairs }: Topology, family:
   return { nodes: nodes.filter((n, i) => isEnd(n) || used[i]), links: [...links.values()], paths, all: nodes, pairs };
 }
 
-/** Label of a node: site, host name, router address, identifier of an IOAM node, or a question mark. */
-export const nodeName = (node: Node): string => (node.kind === "site" ? node.site : node.agent) || node.addresses[0] || node.ioam || "?";
+/** Label of a node: site, host name, router's name by reverse DNS or address, identifier of an IOAM node, or a question mark. */
+export const nodeName = (node: Node): string => (node.kind === "site" ? node.site : node.agent) || node.name || node.addresses[0] || node.ioam || "?";

@@ -70,7 +70,7 @@ function Paths({ answer, family, graph, whole, choice, open, setOpen }: PathsPro
     [whole, losses, shown, choice.source, choice.destination, choice.open === undefined],
   );
   const naming = useMemo(() => {
-    const names = new Map(answer.nodes.flatMap((n) => (n.agent ? n.addresses.map((a) => [a, n.agent] as const) : [])));
+    const names = new Map(answer.nodes.flatMap((n) => (n.agent || n.name ? n.addresses.map((a) => [a, n.agent ? { host: n.agent } : { dns: n.name }] as const) : [])));
     return (address: string) => names.get(address);
   }, [answer]);
   const nodes = useMemo(() => {

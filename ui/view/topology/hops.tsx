@@ -5,14 +5,18 @@ import type { Hop } from "../../gen/topology_pb.ts";
 import type { Figure } from "./grade.ts";
 import { Inside, profiled } from "./one-way.tsx";
 
-/** The host name of an address, if known. */
-export type Naming = (address: string) => string | undefined;
+/** What an address is called: the host that has it, or its name by reverse DNS. */
+export interface Called {
+  host?: string;
+  dns?: string;
+}
+export type Naming = (address: string) => Called | undefined;
 
 /** A hop by name and address. */
 export function Who({ hop, naming }: { hop: Hop; naming: Naming }) {
   if (!hop.address) return <span class="faint" title="No reply. Many routers do not reply, or not always; this does not indicate loss.">no reply</span>;
-  const name = naming(hop.address);
-  return <>{name && <strong>{name} </strong>}<code>{hop.address}</code></>;
+  const called = naming(hop.address);
+  return <>{called?.host ? <strong>{called.host} </strong> : called?.dns && <span title="name by reverse DNS">{called.dns} </span>}<code>{hop.address}</code></>;
 }
 
 interface HopsProps {

@@ -56,7 +56,7 @@ test("losses of edges stand beside them if the graph shows losses", () => {
 
 test("a traceroute is named as one, also with stages of a router", () => {
   const hop = create(HopSchema, { ttl: 1, address: "10.0.0.1", rttNs: 2000n, sent: 3, answers: 3, input: "eth0", output: "eth1", stages: [{ stage: "processing", meanNs: 900n }] });
-  const box = shown(<Hops hops={[hop]} naming={() => "r1"} reached edges={[]} what="Edge" />);
+  const box = shown(<Hops hops={[hop]} naming={() => ({ host: "r1" })} reached edges={[]} what="Edge" />);
   expect(rowsOf(box)[0]).toEqual(["Hop", "Address", "Round trip", "Replies", "Edge"]);
   expect(box.textContent).toContain("no delays of a hop");
   expect(box.textContent).toContain("processing 900 ns");

@@ -93,7 +93,7 @@ function dotsOf(graph: Graph, groups: Map<string, Group>, ends: string[]): Dot[]
     if (group) dots.set(group.id, { id: group.id, kind: "group", label: groupName(group, ends), title: `${group.hosts.length} hosts behind ${group.router}; click to expand`, weight: 2e5 });
     else if (node.kind === "site") dots.set(node.id, { id: node.id, kind: "group", label: `${node.site} (${node.agents})`, title: `site ${node.site}: ${node.agents === 1 ? "one host" : `${node.agents} hosts`}; click to show ${node.agents === 1 ? "it" : "them"}`, weight: 2e5 });
     else if (node.kind === "agent") dots.set(node.id, { id: node.id, kind: "agent", label: nodeName(node), title: nodeName(node), weight: 1e5 + (loads.get(node.id) ?? 0) });
-    else dots.set(node.id, { id: node.id, kind: node.kind === "router" ? "router" : "unknown", label: nodeName(node), title: node.kind !== "router" ? "did not answer" : node.ioam && node.addresses.length === 0 ? `router ${node.ioam}, known by its IOAM identifier` : nodeName(node), weight: loads.get(node.id) ?? 0 });
+    else dots.set(node.id, { id: node.id, kind: node.kind === "router" ? "router" : "unknown", label: nodeName(node), title: node.kind !== "router" ? "did not answer" : node.ioam && node.addresses.length === 0 ? `router ${node.ioam}, known by its IOAM identifier` : node.name ? `${node.name} (${node.addresses.join(", ")})` : nodeName(node), weight: loads.get(node.id) ?? 0 });
   }
   return [...dots.values()];
 }

@@ -16,7 +16,7 @@ export function PathTable({ graph, shown, sites }: { graph: Graph; shown?: PathE
   const texts = useMemo(() => new Map<number, string>(), [graph]);
   const textOf = ({ number, nodes }: PathEntry["route"]): string => {
     let text = texts.get(number);
-    if (text === undefined) texts.set(number, (text = nodes.map((n) => `${all[n]?.id} ${all[n]?.addresses.join(" ")}`).join(" ")));
+    if (text === undefined) texts.set(number, (text = nodes.map((n) => `${all[n]?.id} ${all[n]?.name} ${all[n]?.addresses.join(" ")}`).join(" ")));
     return text;
   };
   const found = words.length === 0 ? paths : paths.filter((p) => {

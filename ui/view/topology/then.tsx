@@ -44,7 +44,7 @@ const timed = (word: string, path: Path): string => `${word} (${moment(millis(pa
 
 function Routes({ path, change: { before, after, current, reverted }, naming }: Omit<ThenProps, "at"> & { change: GetPathChangeResponse }) {
   if (!after) return <p class="soft">The archive has no trace of this path from that time.</p>;
-  const lines = (was: Path, is: Path) => compare(was.hops, is.hops, (address) => naming(address) ?? address);
+  const lines = (was: Path, is: Path) => compare(was.hops, is.hops, (address) => naming(address)?.host ?? address);
   return (
     <>
       {before && <Lines lines={lines(before, after)} was={timed("Before", before)} is={current ? "After, and now" : timed("After", after)} naming={naming} />}
