@@ -27,6 +27,8 @@ type converter struct {
 	at, started uint64
 	// unfit are the series that have no form in OTLP: histograms of which only classic buckets are known.
 	unfit int
+	// known are the attributes of labels, by the first one: the series of a pair share their labels.
+	known map[*dto.LabelPair][]*common.KeyValue
 }
 
 func nanoseconds(t time.Time) uint64 { return uint64(max(0, t.UnixNano())) }
@@ -94,7 +96,7 @@ func (c *converter) metric(family *dto.MetricFamily, series []*dto.Metric) (*met
 func (c *converter) numbers(series []*dto.Metric) []*metrics.NumberDataPoint {
 	points := make([]*metrics.NumberDataPoint, len(series))
 	for i, one := range series {
-		p := &metrics.NumberDataPoint{Attributes: attributes(one.Label), TimeUnixNano: c.at}
+		p := &metrics.NumberDataPoint{Attributes: c.attributes(one.Label), TimeUnixNano: c.at}
 		value := one.GetGauge().GetValue()
 		if counter := one.Counter; counter != nil {
 			value, p.StartTimeUnixNano = counter.GetValue(), c.since(counter.CreatedTimestamp)
@@ -121,7 +123,7 @@ func (c *converter) histograms(series []*dto.Metric) (points []*metrics.Exponent
 			continue
 		}
 		points = append(points, &metrics.ExponentialHistogramDataPoint{
-			Attributes: attributes(one.Label), TimeUnixNano: c.at, StartTimeUnixNano: c.since(h.CreatedTimestamp),
+			Attributes: c.attributes(one.Label), TimeUnixNano: c.at, StartTimeUnixNano: c.since(h.CreatedTimestamp),
 			Count: h.GetSampleCount(), Sum: h.SampleSum, Scale: h.GetSchema(),
 			ZeroCount: h.GetZeroCount(), ZeroThreshold: h.GetZeroThreshold(),
 			Positive: buckets(h.PositiveSpan, h.PositiveDelta), Negative: buckets(h.NegativeSpan, h.NegativeDelta),
@@ -150,11 +152,22 @@ func buckets(spans []*dto.BucketSpan, deltas []int64) *metrics.ExponentialHistog
 	return b
 }
 
-func attributes(labels []*dto.LabelPair) []*common.KeyValue {
-	all := make([]*common.KeyValue, len(labels))
+func (c *converter) attributes(labels []*dto.LabelPair) []*common.KeyValue {
+	if len(labels) == 0 {
+		return nil
+	}
+	all, known := c.known[labels[0]]
+	if known && len(all) == len(labels) {
+		return all
+	}
+	all = make([]*common.KeyValue, len(labels))
 	for i, label := range labels {
 		all[i] = attribute(label.GetName(), label.GetValue())
 	}
+	if c.known == nil {
+		c.known = map[*dto.LabelPair][]*common.KeyValue{}
+	}
+	c.known[labels[0]] = all
 	return all
 }
 

@@ -44,7 +44,7 @@ func TestExponentialHistogram(t *testing.T) {
 	}
 	m := all[0].ResourceMetrics[0].ScopeMetrics[0].Metrics[0]
 	want := &metrics.ExponentialHistogramDataPoint{
-		Attributes: attributes([]*dto.LabelPair{{Name: proto.String("source"), Value: proto.String("a0")}}), StartTimeUnixNano: 50e9, TimeUnixNano: 100,
+		Attributes: (&converter{}).attributes([]*dto.LabelPair{{Name: proto.String("source"), Value: proto.String("a0")}}), StartTimeUnixNano: 50e9, TimeUnixNano: 100,
 		Count: 16, Sum: proto.Float64(-2.5), Scale: 5, ZeroCount: 1, ZeroThreshold: 1e-9,
 		Positive: &metrics.ExponentialHistogramDataPoint_Buckets{Offset: -4, BucketCounts: []uint64{2, 3, 0, 0, 0, 5}},
 		Negative: &metrics.ExponentialHistogramDataPoint_Buckets{Offset: 3, BucketCounts: []uint64{5}},

@@ -2,7 +2,6 @@ package web
 
 import (
 	"math"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
@@ -30,6 +29,28 @@ type delayMetric struct {
 	histogram dto.Histogram
 }
 
+// series is what the metrics of a pair share.
+type series struct {
+	labels  []*dto.LabelPair
+	started *timestamppb.Timestamp
+}
+
+// countMetric is a counter of a pair.
+type countMetric struct {
+	desc *prometheus.Desc
+	series
+	value float64
+}
+
+// Desc implements prometheus.Metric.
+func (m *countMetric) Desc() *prometheus.Desc { return m.desc }
+
+// Write implements prometheus.Metric.
+func (m *countMetric) Write(out *dto.Metric) error {
+	out.Label, out.Counter = m.labels, &dto.Counter{Value: &m.value, CreatedTimestamp: m.started}
+	return nil
+}
+
 // Desc implements prometheus.Metric.
 func (m *delayMetric) Desc() *prometheus.Desc { return m.desc }
 
@@ -39,12 +60,12 @@ func (m *delayMetric) Write(out *dto.Metric) error {
 	return nil
 }
 
-// newDelay is the metric of a histogram that has been counted since it started.
-func newDelay(desc *prometheus.Desc, h *histogram.Histogram, sum float64, started time.Time, labels []string) *delayMetric {
-	m := &delayMetric{desc: desc, labels: prometheus.MakeLabelPairs(desc, labels)}
+// newDelay is the metric of a histogram.
+func newDelay(desc *prometheus.Desc, h *histogram.Histogram, sum float64, of series) *delayMetric {
+	m := &delayMetric{desc: desc, labels: of.labels}
 	total := h.Total()
 	m.histogram.SampleCount, m.histogram.SampleSum = &total, &sum
-	m.histogram.CreatedTimestamp = timestamppb.New(started)
+	m.histogram.CreatedTimestamp = of.started
 	m.histogram.Bucket = classicBuckets(h)
 	if total <= math.MaxInt64 { // differences of counts have a sign
 		m.setNative(h.Exponential())

@@ -4,11 +4,11 @@ import (
 	"math"
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"pillion.dev/measure"
 	rows "pillion.dev/measure/flows"
@@ -121,7 +121,7 @@ func TestNativeHistogramOfSaturatedCounts(t *testing.T) {
 	h := histogram.Histogram{Bounds: []int64{-1, 0, 5}, Counts: []uint64{1, math.MaxUint64, 4}}
 	desc := prometheus.NewDesc("pillion_delay_seconds", "Delay.", pairLabels, nil)
 	var metric dto.Metric
-	if err := newDelay(desc, &h, 1, time.Now(), []string{"a", "b", "s"}).Write(&metric); err != nil {
+	if err := newDelay(desc, &h, 1, series{prometheus.MakeLabelPairs(desc, []string{"a", "b", "s"}), timestamppb.Now()}).Write(&metric); err != nil {
 		t.Fatal(err)
 	}
 	got := metric.Histogram
