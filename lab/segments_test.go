@@ -39,7 +39,8 @@ func (b *serviceBed) segmentsOf(session string, first, second emulator.Tally) {
 		if off := least - truth.Delay.Min; off < 0 || off > 100e3 {
 			b.t.Errorf("%s: minimum delay of the %s segment %d ns, truth %d ns", session, column, least, truth.Delay.Min)
 		}
-		if off := float64(mean) - truth.Delay.Mean; off < 0 || off > 5e6 {
+		// How long packets wait for a processor in the hosts is unknown; if it were more than it is, the other segment would be too short.
+		if float64(mean) < truth.Delay.Mean {
 			b.t.Errorf("%s: mean delay of the %s segment %d ns, truth %.0f ns", session, column, mean, truth.Delay.Mean)
 		}
 	}
