@@ -9,8 +9,19 @@ export type Role = "viewer" | "analyst" | "operator" | "admin";
 /** The token sent with calls; undefined before signing in. */
 export const token = signal(stored("tab", key) ?? stored("visits", key));
 
-/** Name and role of the token; undefined until the server has answered. */
-export const who = signal<{ name: string; role: Role } | undefined>(undefined);
+/** The signed-in token. */
+interface Who {
+  name: string;
+  role: Role;
+  /** Selectors of the hosts and pairs that it sees; none: it sees everything. */
+  scope: readonly string[];
+}
+
+/** The token; undefined until the server has answered. */
+export const who = signal<Who | undefined>(undefined);
+
+/** True for tokens that see a part of the hosts: what is not in an answer may exist. */
+export const limited = computed(() => (who.value?.scope.length ?? 0) > 0);
 
 /** Why the user has to sign in again. */
 export const refusal = signal<string | undefined>(undefined);
@@ -27,11 +38,11 @@ export function may(role: Role): boolean {
 export const operates = computed(() => may("operator"));
 
 /** Stores a valid token on this device, or until the browser is closed. */
-export function signIn(secret: string, name: string, role: Role, remember: boolean): void {
+export function signIn(secret: string, me: Who, remember: boolean): void {
   store("tab", key, secret);
   store("visits", key, remember ? secret : undefined);
   refusal.value = undefined;
-  who.value = { name, role };
+  who.value = me;
   token.value = secret;
 }
 

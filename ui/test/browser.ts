@@ -92,7 +92,7 @@ export async function atRest(page: Page): Promise<void> {
   await page.waitForFunction(() => {
     const main = document.querySelector("main");
     const drawn = [...document.querySelectorAll(".chart-stage, .graph-canvas")].every((e) => e.querySelector("canvas"));
-    return main?.querySelector("h1, h2") && !/\bLoading\b|updating…/.test(main.textContent ?? "") && drawn;
+    return main?.querySelector("h1, h2") && !/Loading|updating…/.test(main.innerText) && drawn;
   }, undefined, { polling: 50 });
   // Answers in the same frame are drawn within the next two.
   await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));

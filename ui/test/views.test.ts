@@ -74,6 +74,31 @@ describe.each(Object.entries(views))("view %s", (name, path) => {
   });
 });
 
+// Of three hosts, berlin and lisbon are in the scope: the selector of a host shows the host, a pair only the pair.
+const scopes: Record<string, string[]> = { hosts: ["--scope", "berlin", "--scope", "lisbon"], pair: ["--scope", "berlin:lisbon"] };
+
+test.each(Object.entries(scopes))("a viewer with a scope of %s sees nothing beyond it, and nothing false", async (kind, words) => {
+  const made = await lab.pillion("token", "create", `tenant-${kind}`, "--role", "viewer", ...words, "-o", "json");
+  const secret = /pt_[a-z0-9]+/.exec(made)?.[0] ?? "";
+  const { page, clean, visit, close, forgive } = await open(browser, { ...lab, token: async () => secret }, { role: "viewer" });
+  forgive(/answer 404 .*ListRows|status of 404/); // no report of an experiment
+  const wrong: string[] = [];
+  const addresses = { ...views, experiments: "#/experiments", sites: "#/?view=sites", labels: "#/traffic?by=label", addresses: "#/traffic?by=host", back: "#/pair/lisbon/berlin", "topology-sites": "#/topology?view=sites", tokens: "#/tokens" };
+  for (const [name, path] of Object.entries(addresses)) {
+    await visit(path);
+    const text = await page.locator("body").innerText();
+    if (name !== "session-new" && /oslo|10\.77\.3\.1/i.test(text)) wrong.push(`${name}: something of oslo: ${text}`);
+    if (/has a scope; this|joined yet|Unknown host|has reported a task|by unknown|all traffic|measures .* only/i.test(text) || await page.locator(".notice.error, .field-fault:not(:empty)").count() > 0) wrong.push(`${name}: ${text}`);
+    if (!text.includes("Limited view:")) wrong.push(`${name} does not say that the view is limited`);
+    if (!updates) await screenshot(page, `scope-${kind}-${name}`, "light");
+  }
+  await visit("#/pair/berlin/oslo");
+  await page.getByText("Nothing of this pair is visible").waitFor();
+  expect(wrong).toEqual([]);
+  clean();
+  await close();
+});
+
 test("signing in looks right in both themes", async () => {
   for (const theme of ["light", "dark"] as const) {
     const { page, clean, close } = await open(browser, lab, { theme });

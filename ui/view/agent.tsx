@@ -2,7 +2,8 @@
 import "../style/overview.css";
 import "../style/agent.css";
 import type { Agent } from "../gen/agent_pb.ts";
-import { agents } from "../data/agents.ts";
+import { limited, who } from "../data/account.ts";
+import { agents, ends } from "../data/agents.ts";
 import { ago, bytes, count, duration, moment } from "../data/quantity.ts";
 import { route } from "../data/route.ts";
 import { useResource } from "../data/resource.ts";
@@ -28,6 +29,8 @@ export function AgentView() {
   const agent = known.value.value?.find((a) => a.name === name);
   const back = <a class="button" href="#/">Go to the overview</a>;
   if (agent) return <Host agent={agent} fault={known.fault.value} />;
+  if (ends.value.includes(name)) return <Notice title={`Only pairs of host “${name}” are visible`} action={back}>The token {who.value?.name} sees nothing else about this host.</Notice>;
+  if (known.value.value && limited.value) return <Notice title={`Host “${name}” is not visible`} action={back}>The token {who.value?.name} sees only {who.value?.scope.join(", ")}.</Notice>;
   if (known.value.value) return <Notice title={`There is no host “${name}”`} action={back}>It has not joined this server, or it was deleted. Any rows it delivered are still in the archive.</Notice>;
   if (known.fault.value) return <Notice title="Could not load the host" level="error" action={back}>{known.fault.value}</Notice>;
   return <Notice title="Loading…" />;

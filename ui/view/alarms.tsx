@@ -1,6 +1,6 @@
 // Alarms of the rules in the server's configuration, and silences.
 import { useState } from "preact/hooks";
-import { may } from "../data/account.ts";
+import { limited, may } from "../data/account.ts";
 import { alarms, attention, inEffect, silences, sorted } from "../data/alarms.ts";
 import { useResource } from "../data/resource.ts";
 import type { Alarm } from "../gen/alarm_pb.ts";
@@ -30,7 +30,7 @@ export function AlarmsView() {
       </header>
       {fault.value && <p class="field-fault" role="alert">{fault.value}</p>}
       {!all && !fault.value && <p class="soft" role="status">Loading alarms…</p>}
-      {all && !all.length && <Notice title="No alarms">No alarm is active, and none has ended in the last 15 minutes.</Notice>}
+      {all && !all.length && <Notice title="No alarms">No alarm{limited.value && " of the hosts and pairs that this token sees"} is active, and none has ended in the last 15 minutes.</Notice>}
       {all && all.length > 0 && (
         <section class="panel" aria-labelledby="alarm-list">
           <header><h2 id="alarm-list">Active and recent</h2><span class="soft">{attention.value} {attention.value === 1 ? "needs" : "need"} attention</span></header>

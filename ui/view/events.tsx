@@ -1,5 +1,6 @@
 // Events, newest first.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { limited, who } from "../data/account.ts";
 import { save } from "../data/csv.ts";
 import { Feed, type Happening } from "../data/feed.ts";
 import { moment } from "../data/quantity.ts";
@@ -77,6 +78,7 @@ function Found({ feed, choice: c, found, newSince }: { feed: Feed; choice: Choic
   if (!found.length) {
     return filters(c) && feed.events.value?.length
       ? <Notice title="No matching events" action={<button type="button" onClick={chooseAll}>Show all events</button>}>None of the {feed.events.value.length} events in {span} matches the filter.</Notice>
+      : limited.value ? <Notice title="No events">No event in {span} of the hosts and pairs that the token {who.value?.name} sees. Changes of paths are not visible with it.</Notice>
       : <Notice title="No events">No events in {span}: no host was lost, no path changed, and no loss exceeded its threshold.</Notice>;
   }
   return (

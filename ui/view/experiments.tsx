@@ -1,5 +1,6 @@
 // Experiments whose reports were published, and the report of one.
 import { useMemo } from "preact/hooks";
+import { limited } from "../data/account.ts";
 import { moment } from "../data/quantity.ts";
 import { imageOf, reportResource, reports, widthOf, type Head, type Part, type Report, type Verdict } from "../data/reports.ts";
 import { useResource } from "../data/resource.ts";
@@ -26,7 +27,7 @@ function ExperimentList() {
       <header><h1>Experiments</h1><p class="soft">Reports that <code>python3 -m pillion.report FOLDER --publish SERVER</code> published, the newest of each experiment.</p></header>
       {fault.value && <p class="field-fault" role="alert">{fault.value}</p>}
       {!heads && !fault.value && <p class="soft" role="status">Loading…</p>}
-      {heads?.length === 0 && <Notice title="No reports">No report of an experiment has been published to this server.</Notice>}
+      {heads?.length === 0 && <Notice title="No reports">{limited.value ? "Reports of experiments are not visible with a limited token." : "No report of an experiment has been published to this server."}</Notice>}
       {heads && heads.length > 0 && <section class="panel"><Heads heads={heads} /></section>}
     </div>
   );

@@ -1,6 +1,6 @@
 // The overview of all hosts and running sessions.
 import "../style/overview.css";
-import { agents } from "../data/agents.ts";
+import { agents, ends } from "../data/agents.ts";
 import { events } from "../data/events.ts";
 import { usePairs } from "../data/pairs.ts";
 import { route } from "../data/route.ts";
@@ -31,7 +31,7 @@ export function OverviewView() {
       ? <Notice title="Could not load hosts and sessions" level="error">{fault} Retrying.</Notice>
       : <Notice title="Loading…" />;
   }
-  if (known.length === 0) return <NoAgents />;
+  if (known.length + ends.value.length === 0) return <NoAgents />;
   return (
     <div class="overview">
       <h1 class="hidden-text">Overview</h1>

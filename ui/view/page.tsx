@@ -1,7 +1,7 @@
 // The frame of every view: navigation, the signed-in token, and the state of the server.
 import { Component, type ComponentChildren, type ComponentType } from "preact";
 import { useEffect } from "preact/hooks";
-import { may, signOut, token, who } from "../data/account.ts";
+import { limited, may, signOut, token, who } from "../data/account.ts";
 import { serverClient } from "../data/client.ts";
 import { outage } from "../data/link.ts";
 import { place, route } from "../data/route.ts";
@@ -90,7 +90,7 @@ export function Page() {
           {View ? <View /> : <Notice title="Page not found" action={<a class="button" href="#/">Go to the overview</a>}>There is no page at this address.</Notice>}
         </Safe>
       </main>
-      <footer class="bottom row"><a href="#/about">About</a><a href="#/licences">Licences</a><a href="/licenses.txt" download>Licences as text</a></footer>
+      <footer class="bottom row">{limited.value && <span class="soft">Limited view: the token {who.value?.name} sees only <b>{who.value?.scope.join(", ")}</b>.</span>}<a href="#/about">About</a><a href="#/licences">Licences</a><a href="/licenses.txt" download>Licences as text</a></footer>
     </div>
   );
 }
@@ -99,8 +99,8 @@ export function Page() {
 function Who() {
   const me = who.value;
   if (!me) return null;
-  const words = <>{me.name}<small>{me.role}</small></>;
-  const title = `Token ${me.name}, role ${me.role}`;
+  const words = <><span>{me.name}</span><small>{me.role}{limited.value && ", limited"}</small></>;
+  const title = `Token ${me.name}, role ${me.role}${limited.value ? `; sees only ${me.scope.join(", ")}` : ""}`;
   if (!may("admin")) return <span class="who" title={title}>{words}</span>;
   return <a class="who" href="#/tokens" title={`${title}; all tokens`} aria-current={place.value === "tokens" ? "page" : undefined}>{words}</a>;
 }
@@ -113,7 +113,7 @@ function skip(event: Event): void {
 async function identify(): Promise<void> {
   try {
     const me = await serverClient.whoAmI({});
-    who.value = { name: me.name, role: me.role as "viewer" };
+    who.value = { name: me.name, role: me.role as "viewer", scope: me.scope };
   } catch {
     // An unknown token signs out. An unreachable server shows the banner and is retried.
     if (token.peek()) setTimeout(() => void identify(), retryMs);

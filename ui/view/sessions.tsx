@@ -46,15 +46,20 @@ function AllSessions() {
 
 /** MayChange shows its children to operators, and to viewers why they cannot use them. */
 function MayChange({ children }: { children: (defaults: SessionSpec) => ComponentChildren }) {
-  const { value, fault } = useResource(defaults);
   if (!who.value) return <Notice title="Loading…" />;
-  if (operates.value && value.value) return <>{children(value.value)}</>;
-  if (operates.value) return fault.value ? <Notice title="Could not load the defaults" level="error">{fault.value}</Notice> : <Notice title="Loading…" />;
+  if (operates.value) return <WithDefaults>{children}</WithDefaults>;
   return (
     <Notice title="Your token is read-only" level="warning" action={<a class="button" href={href(["sessions"])}>All sessions</a>}>
       The token {who.value.name} has the role {who.value.role}. Creating and editing sessions requires the role operator. An administrator of the server can create such a token.
     </Notice>
   );
+}
+
+/** WithDefaults shows its children when the defaults are known. */
+function WithDefaults({ children }: { children: (defaults: SessionSpec) => ComponentChildren }) {
+  const { value, fault } = useResource(defaults);
+  if (value.value) return <>{children(value.value)}</>;
+  return fault.value ? <Notice title="Could not load the defaults" level="error">{fault.value}</Notice> : <Notice title="Loading…" />;
 }
 
 function NewSession({ usual }: { usual: SessionSpec }) {

@@ -22,7 +22,7 @@ export function SignInView() {
     setBusy(true);
     try {
       const me = await withToken(text).whoAmI({});
-      signIn(text, me.name, me.role as Role, remember);
+      signIn(text, { name: me.name, role: me.role as Role, scope: me.scope }, remember);
     } catch (e) {
       setFault(sentence(e));
     }

@@ -1,8 +1,8 @@
 // The paths between hosts as a graph, the path of a pair, and path changes.
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { Graph, type Places } from "../chart/graph.tsx";
-import { operates } from "../data/account.ts";
-import { agents } from "../data/agents.ts";
+import { limited, operates } from "../data/account.ts";
+import { agents, hostNames } from "../data/agents.ts";
 import { lossesOf, type Losses } from "../data/bound.ts";
 import { followMinute, minute, minuteFault } from "../data/minute.ts";
 import { useResource } from "../data/resource.ts";
@@ -60,7 +60,7 @@ interface PathsProps extends Prepared {
 }
 
 function Paths({ answer, family, graph, whole, choice, open, setOpen }: PathsProps) {
-  const hosts = agents.value.value ?? [];
+  const hosts = hostNames() ?? [];
   const { all, shown } = chosenPaths(choice, answer.paths, family);
   const detail = useHops(choice, answer, shown);
   const live = choice.by === "loss" ? minute.value : undefined;
@@ -102,7 +102,7 @@ function Paths({ answer, family, graph, whole, choice, open, setOpen }: PathsPro
           {choice.open && <OpenSites open={choice.open} nodes={answer.nodes} />}
           <Legend by={choice.by} groups={whole.groups.size > 0} sites={sites > 0} />
         </section>
-        <PathPanel choice={choice} all={all} shown={shown} path={detail.path} fault={detail.fault} naming={naming} nodes={nodes} hosts={hosts.map((h) => h.name)} edges={shown ? edgesOf(graph, shown, losses) : []} />
+        <PathPanel choice={choice} all={all} shown={shown} path={detail.path} fault={detail.fault} naming={naming} nodes={nodes} hosts={hosts} edges={shown ? edgesOf(graph, shown, losses) : []} />
       </div>
       <Strip choice={choice} />
       <PathTable graph={graph} shown={shown} sites={choice.open !== undefined} />
@@ -143,6 +143,9 @@ function Empty({ hosts, session }: { hosts: number; session: string }) {
   useResource(sessions);
   const running = (sessions.value.value ?? []).filter((s) => ["running", "degraded", "starting"].includes(s.state));
   const create = operates.value && <a class="button main" href="#/sessions/new">New session</a>;
+  if (limited.value) {
+    return <Notice title="No paths are visible" action={session && <a class="button" href="#/topology">Show all paths</a>}>No path between the hosts that this token sees was traced in the last 24 hours. Running sessions trace their paths once a minute, unless tracing is disabled.</Notice>;
+  }
   if (hosts < 2) {
     return <Notice title={hosts === 0 ? "No host has joined yet" : "Only one host has joined"}>Paths are traced between hosts that run <code>pillion-agent</code>. At least two hosts have to join.</Notice>;
   }

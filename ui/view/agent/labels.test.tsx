@@ -18,7 +18,7 @@ const calls: unknown[] = [];
 beforeEach(() => {
   box = document.body.appendChild(document.createElement("div"));
   calls.length = 0;
-  who.value = { name: "desk", role: "operator" };
+  who.value = { name: "desk", role: "operator", scope: [] };
   vi.spyOn(agents, "refresh").mockResolvedValue();
   vi.spyOn(agentClient, "approveAgent").mockImplementation((request) => {
     calls.push(request);
@@ -61,7 +61,7 @@ test("addresses are shown, and approvals of them withdrawn", async () => {
 });
 
 test.each([["a viewer", "viewer", "connected"], ["a revoked host", "operator", "revoked"]] as const)("nothing can be changed: %s", (_, role, state) => {
-  who.value = { name: "wall", role };
+  who.value = { name: "wall", role, scope: [] };
   render(<><LabelsPanel agent={{ ...agent, state }} /><AddressesPanel agent={{ ...agent, state }} /></>, box);
   expect([...box.querySelectorAll("button")].map((b) => b.textContent)).toEqual([]);
 });

@@ -1,5 +1,6 @@
 // The tasks of a host, with their counters.
 import type { Task } from "../../gen/agent_pb.ts";
+import { limited } from "../../data/account.ts";
 import { href } from "../../data/route.ts";
 import { Badge } from "../../part/badge.tsx";
 import { Counters } from "../sessions/tasks.tsx";
@@ -9,7 +10,7 @@ export function TasksPanel({ tasks }: { tasks: readonly Task[] }) {
   return (
     <section class="panel" aria-labelledby="tasks-title">
       <header><h2 id="tasks-title">Tasks</h2></header>
-      {tasks.length === 0 ? <p class="soft">This host has no tasks: no running session uses it.</p> : (
+      {tasks.length === 0 ? <p class="soft">{limited.value ? "The tasks of hosts are not visible with a limited token." : "This host has no tasks: no running session uses it."}</p> : (
         <div class="scroll-x">
           <table class="cards tasks">
             <thead><tr><th scope="col">Session</th><th scope="col">Role</th><th scope="col">Interface or target</th><th scope="col">State</th><th scope="col">Counters since the start</th></tr></thead>

@@ -1,6 +1,7 @@
 // All hosts in a table with search, sorting and pages.
 import type { ComponentChildren } from "preact";
 import type { Agent } from "../../gen/agent_pb.ts";
+import { ends } from "../../data/agents.ts";
 import { ago, bytes, count } from "../../data/quantity.ts";
 import { labelText, waiting } from "../../data/labels.ts";
 import { href, refine, route } from "../../data/route.ts";
@@ -11,6 +12,7 @@ import { clockQuality } from "./clock.ts";
 import { byName, fits } from "./hosts.ts";
 
 const perPage = 25;
+const endsMost = 50; // names in a sentence
 const rank: Record<string, number> = { away: 0, revoked: 1, connected: 2 };
 
 /** Sort orders by their name in the address. */
@@ -44,10 +46,10 @@ export function AgentsPanel({ agents }: { agents: readonly Agent[] }) {
   return (
     <section class="panel" aria-labelledby="agents-title">
       <header class="spread">
-        <h2 id="agents-title">Hosts <span class="soft">{agents.length}</span></h2>
+        <h2 id="agents-title">Hosts <span class="soft">{agents.length + ends.value.length}</span></h2>
         {agents.length > 4 && <input type="search" aria-label="Search hosts" placeholder="Search name, label, state" value={find} onInput={(e) => refine({ find: e.currentTarget.value || undefined, page: undefined })} />}
       </header>
-      {all.length === 0
+      {agents.length === 0 ? null : all.length === 0
         ? <p class="soft">No host matches “{find}”. <button type="button" class="quiet" onClick={() => refine({ find: undefined })}>Clear search</button></p>
         : (
           <div class="scroll-x">
@@ -64,7 +66,18 @@ export function AgentsPanel({ agents }: { agents: readonly Agent[] }) {
           </div>
         )}
       {pages > 1 && <Pages page={page} pages={pages} found={all.length} />}
+      {ends.value.length > 0 && <Ends names={ends.value} first={agents.length === 0} />}
     </section>
+  );
+}
+
+/** Ends names hosts of which a limited token sees only pairs. */
+function Ends({ names, first }: { names: readonly string[]; first: boolean }) {
+  return (
+    <p class={first ? "" : "after"}>
+      <b>{names.slice(0, endsMost).join(", ")}</b>{names.length > endsMost && ` and ${names.length - endsMost} more`}
+      <span class="soft">: {names.length === 1 ? "an end" : "ends"} of pairs that the token sees. Nothing else about {names.length === 1 ? "this host" : "these hosts"} is visible with it.</span>
+    </p>
   );
 }
 

@@ -3,7 +3,7 @@ import type { Cursor } from "../../chart/matrix-paint.ts";
 import { pairTable } from "../../data/pairs.ts";
 import { Course } from "./course.tsx";
 import type { Picture } from "./picture.ts";
-import { pairFigures, stateWords } from "./state.ts";
+import { pairFigures, stateWord } from "./state.ts";
 
 /** PairCard shows the figures of the pair under the pointer. */
 export function PairCard({ picture, at }: { picture: Picture; at: Cursor }) {
@@ -20,7 +20,7 @@ function PairFigures({ picture, at, source, destination, state }: { picture: Pic
   const silent = state === "none" || state === "quiet" || pair < 0;
   return (
     <>
-      <p class="card-name"><strong>{source} → {destination}</strong>{state !== "live" && <span class="soft"> {stateWords[state]}</span>}</p>
+      <p class="card-name"><strong>{source} → {destination}</strong>{state !== "live" && <span class="soft"> {stateWord(state)}</span>}</p>
       {groups && <p class="small soft">{groups}</p>}
       {!silent && <Course pair={pair} measure={picture.measure} width={230} height={36} />}
       {!silent && (

@@ -2,7 +2,7 @@
 import type { Cursor } from "../../chart/matrix-paint.ts";
 import { pairTable } from "../../data/pairs.ts";
 import type { Picture } from "./picture.ts";
-import { figureText, pairFigures, stateWords } from "./state.ts";
+import { figureText, pairFigures, stateWord } from "./state.ts";
 
 /** The figure of a cell, or why there is none. */
 export function cellText(picture: Picture, row: number, column: number): string {
@@ -19,5 +19,5 @@ export function sayCell(picture: Picture, at: Cursor): string {
   const state = picture.state(at.row, at.column);
   if (state === "self") return `${source} to itself: not a pair`;
   const figures = state === "none" || state === "quiet" ? [] : pairFigures(pairTable, picture.pair(at.row, at.column)).map((f) => `${f.name} ${f.text}`);
-  return `${source} to ${destination}: ${[...(state === "live" ? [] : [stateWords[state]]), ...figures].join(", ")}`;
+  return `${source} to ${destination}: ${[...(state === "live" ? [] : [stateWord(state)]), ...figures].join(", ")}`;
 }

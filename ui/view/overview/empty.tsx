@@ -1,6 +1,6 @@
 // Empty states of the overview.
 import type { Agent } from "../../gen/agent_pb.ts";
-import { operates } from "../../data/account.ts";
+import { limited, operates, who } from "../../data/account.ts";
 import { ago } from "../../data/quantity.ts";
 import { href } from "../../data/route.ts";
 import { millis } from "../../data/time.ts";
@@ -9,6 +9,7 @@ import { Notice } from "../../part/notice.tsx";
 
 /** NoAgents explains how a host joins. */
 export function NoAgents() {
+  if (limited.value) return <NotVisible title="No host is visible" />;
   return (
     <Notice title="No host has joined yet">
       <p>Run this command as root on the host:</p>
@@ -19,6 +20,11 @@ export function NoAgents() {
       <p>The host appears here as soon as it has joined.</p>
     </Notice>
   );
+}
+
+/** NotVisible says that a limited token sees nothing of what is asked for. */
+export function NotVisible({ title }: { title: string }) {
+  return <Notice title={title}>The token {who.value?.name} sees only {who.value?.scope.join(", ")}: nothing of it has joined this server yet.</Notice>;
 }
 
 /** NewSession links operators to the session form. */

@@ -9,6 +9,7 @@ import { href } from "../../data/route.ts";
 import { Course } from "./course.tsx";
 import { cellText, sayCell } from "./cell.ts";
 import type { Picture } from "./picture.ts";
+import { stateWord } from "./state.ts";
 
 interface FewMatrixProps {
   picture: Picture;
@@ -70,7 +71,7 @@ function Cell({ picture, palette, at, here, to, enter }: { picture: Picture; pal
         <strong>{cellText(picture, row, column)}</strong>
         {measured && <Course pair={pair} measure={picture.measure} width={104} height={26} colour="--cell-ink" />}
         {measured && <small><span>{other}</span><span>{packetRate(pairTable.packetRate(pair))}</span></small>}
-        {state === "none" && <small>not measured</small>}
+        {state === "none" && <small>{stateWord(state)}</small>}
       </a>
     </td>
   );

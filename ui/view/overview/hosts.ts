@@ -69,6 +69,8 @@ export interface Choice {
   group: string;
   /** Include unmeasured hosts. */
   all: boolean;
+  /** Hosts of which only pairs are visible: they are shown where they are measured, since no answer says that they are not. */
+  ends: readonly string[];
 }
 
 /** Up to this number of hosts all are shown, even unmeasured ones. */
@@ -85,16 +87,17 @@ export function choose(agents: readonly Agent[], measured: Measured, table: Pair
     destinations.add(table.agents[table.destination[pair] ?? 0] ?? "");
   }
   const parts = new Set([...sources, ...destinations]);
-  const every = new Set([...known, ...parts]);
+  const beyond = new Set(choice.ends);
+  const every = new Set([...known, ...parts].filter((name) => !beyond.has(name)));
   const whole = choice.all || every.size <= few;
   const axis = (own: Set<string>): Axis => {
-    const names = [...(whole ? every : own)].filter((name) => fits(name, labels.get(name) ?? {}, choice.filter)).sort(byName);
+    const names = [...new Set([...own, ...(whole ? every : [])])].filter((name) => fits(name, labels.get(name) ?? {}, choice.filter)).sort(byName);
     if (!choice.group) return { names };
     const of = (name: string) => labels.get(name)?.[choice.group] ?? "";
     names.sort((a, b) => byName(of(a) || "\uffff", of(b) || "\uffff") || byName(a, b));
     return { names, groups: names.map(of) };
   };
-  return { rows: axis(sources), columns: axis(destinations), idle: whole ? 0 : every.size - parts.size };
+  return { rows: axis(sources), columns: axis(destinations), idle: whole ? 0 : [...every].filter((name) => !parts.has(name)).length };
 }
 
 /** All label keys, sorted. */

@@ -4,7 +4,7 @@ import type { Measure } from "../../data/pair-table.ts";
 import { share, duration } from "../../data/quantity.ts";
 import { legendOf, liveTones, tonesOfStates } from "./picture.ts";
 import type { Span } from "./range.ts";
-import { measureWords, stateWords } from "./state.ts";
+import { measureWords, stateWord } from "./state.ts";
 
 interface LegendProps {
   measure: Measure;
@@ -36,9 +36,9 @@ export function Legend({ measure, span, palette, time }: LegendProps) {
             )}
         </div>
       )}
-      {!time && <span class="legend-state"><i style={{ background: states.stale }} />{stateWords.stale}</span>}
-      {!time && <span class="legend-state"><i class="dotted" style={{ background: states.quiet }} />{stateWords.quiet}</span>}
-      <span class="legend-state"><i class="bordered" style={{ background: states.none }} />{stateWords.none}</span>
+      {!time && <span class="legend-state"><i style={{ background: states.stale }} />{stateWord("stale")}</span>}
+      {!time && <span class="legend-state"><i class="dotted" style={{ background: states.quiet }} />{stateWord("quiet")}</span>}
+      <span class="legend-state"><i class="bordered" style={{ background: states.none }} />{stateWord("none")}</span>
     </div>
   );
 }

@@ -4,6 +4,7 @@ import { Matrix } from "../../chart/matrix.tsx";
 import type { Cells, Cursor } from "../../chart/matrix-paint.ts";
 import type { Agent } from "../../gen/agent_pb.ts";
 import type { Session } from "../../gen/session_pb.ts";
+import { ends } from "../../data/agents.ts";
 import type { Measure } from "../../data/pair-table.ts";
 import { pairsFault, pairsVersion, pairTable } from "../../data/pairs.ts";
 import { count } from "../../data/quantity.ts";
@@ -35,12 +36,12 @@ export function MatrixPanel({ agents, sessions, only }: MatrixPanelProps) {
   void pairsVersion.value;
   const { query } = route.value;
   const measure = measureOf(query.get("by"));
-  const choice: Choice = { filter: query.get("hosts") ?? "", group: query.get("group") ?? "", all: query.get("all") === "1" };
+  const choice: Choice = { filter: query.get("hosts") ?? "", group: query.get("group") ?? "", all: query.get("all") === "1", ends: ends.value };
   const picture = usePicture(agents, sessions, only, measure, choice);
   const palette = useMemo(() => paletteOf(measure, dark.value, groundOf()), [measure, dark.value]);
   const active = sessions.filter(measures);
   const scheduled = sessions.filter((s) => s.state === "scheduled").length;
-  const hosts = agents.filter((a) => a.state !== "revoked").length;
+  const hosts = agents.filter((a) => a.state !== "revoked").length + ends.value.length;
   if (active.length === 0 && pairTable.size === 0) return <section class="panel" aria-label="Pairs"><NothingMeasured hosts={hosts} scheduled={scheduled} /></section>;
   return (
     <section class="panel matrix-panel" aria-labelledby="matrix-title">
@@ -67,7 +68,7 @@ function usePicture(agents: readonly Agent[], sessions: readonly Session[], only
   // The lists are polled and rarely change: what is derived from them is kept.
   const measured = useMemo(() => new Measured(sessions, only), [sessionsKey(sessions), only]);
   const chosen = useMemo(() => choose(agents, measured, pairTable, choice),
-    [agentsKey(agents), measured, choice.filter, choice.group, choice.all, pairTable.size, pairTable.agents]);
+    [agentsKey(agents), measured, choice.filter, choice.group, choice.all, choice.ends, pairTable.size, pairTable.agents]);
   const picture = useMemo(() => {
     const next = new Picture(chosen, measured, measure);
     return before.current?.only === only ? next.inherit(before.current.picture) : next;

@@ -24,7 +24,7 @@ function fed(rows: { from: number; to: number; p50?: number; lost?: number }[], 
   return table;
 }
 
-const all = { filter: "", group: "", all: false };
+const all = { filter: "", group: "", all: false, ends: [] as string[] };
 const empty = new PairTable();
 
 describe("hosts", () => {
@@ -48,6 +48,11 @@ describe("hosts", () => {
   });
   it("include those with figures only", () => {
     expect(choose([], new Measured([]), fed([{ from: 0, to: 1 }], ["a", "b"]), all).rows.names).toEqual(["a", "b"]);
+  });
+  it("of which only pairs are visible are where these are", () => {
+    const measured = new Measured([session("x", "running", [["a", "far"], ["near", "a"]])]);
+    const { rows, columns, idle } = choose([agent("a"), agent("b")], measured, empty, { ...all, ends: ["far", "near", "quiet"] });
+    expect([rows.names, columns.names, idle]).toEqual([["a", "b", "near"], ["a", "b", "far"], 0]);
   });
   it("are grouped by a label, those without it last", () => {
     const agents = [agent("a", { site: "south" }), agent("b"), agent("c", { site: "north" }), agent("d", { site: "south" })];

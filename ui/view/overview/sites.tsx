@@ -4,6 +4,7 @@ import { useEffect, useMemo } from "preact/hooks";
 import { inkOn } from "../../chart/colour.ts";
 import type { Tone } from "../../chart/matrix-paint.ts";
 import type { HostFigures, Site, SiteFigures } from "../../gen/flow_pb.ts";
+import { limited } from "../../data/account.ts";
 import type { Measure } from "../../data/pair-table.ts";
 import { count, duration, lossOf, share } from "../../data/quantity.ts";
 import { useResource } from "../../data/resource.ts";
@@ -51,18 +52,19 @@ export function SitesPanel({ only }: { only: string }) {
   return (
     <section class="panel sites-panel" aria-labelledby="sites-title">
       <header>
-        <h2 id="sites-title">{pair ? <Crumbs pair={pair} /> : <>Sites <span class="soft">{known?.answer.sites.length ?? ""}</span></>}</h2>
+        <h2 id="sites-title">{pair ? <Crumbs pair={pair} /> : <>Sites <span class="soft">{limited.value ? "" : known?.answer.sites.length}</span></>}</h2>
         <div class="controls">
           <HostsOrSites label="Matrix of" known={hasSites()} keys={["from", "to"]} />
-          <div class="segments" role="group" aria-label="Metric">
+          {!limited.value && <div class="segments" role="group" aria-label="Metric">
             {(["delay", "p99", "loss"] as Measure[]).map((kind) => (
               <button key={kind} type="button" aria-pressed={kind === measure} onClick={() => refine({ by: kind === "delay" ? undefined : kind })}>{measureWords[kind].short}</button>
             ))}
-          </div>
+          </div>}
         </div>
       </header>
       {fault && <p class="fault" role="alert">No figures by site: {fault} Retrying.</p>}
-      {!known ? !fault && <p class="soft">Loading…</p>
+      {limited.value ? <Notice title="Sites are not visible with this token">Figures by site are sums of all pairs of hosts, and the token sees only a part of them.</Notice>
+        : !known ? !fault && <p class="soft">Loading…</p>
         : pair ? <HostPairs known={known} pair={pair} measure={measure} only={only} />
         : known.answer.sites.length === 0 ? <Notice title="No host has a site">A site is the value of the label {known.answer.label || "site"} of hosts.</Notice>
         : <Pairs sites={known.answer.sites} pairs={known.answer.pairs} measure={measure} palette={palette} />}

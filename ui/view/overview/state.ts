@@ -1,4 +1,5 @@
 // The state of a pair and its figures as text.
+import { ends } from "../../data/agents.ts";
 import { duration, packetRate, rate, share } from "../../data/quantity.ts";
 import type { Measure, PairTable } from "../../data/pair-table.ts";
 
@@ -6,9 +7,12 @@ import type { Measure, PairTable } from "../../data/pair-table.ts";
 export type PairState = "live" | "stale" | "quiet" | "none" | "self";
 
 /** Labels of states. */
-export const stateWords: Record<PairState, string> = {
+const stateWords: Record<PairState, string> = {
   live: "measured", stale: "some seconds old", quiet: "no traffic", none: "not measured", self: "",
 };
+
+/** Label of a state. Where a limited token sees only some pairs of hosts, the others may be measured. */
+export const stateWord = (state: PairState): string => (state === "none" && ends.value.length > 0 ? "not measured, or not visible" : stateWords[state]);
 
 // Rows are delivered in batches, some time after their interval ends.
 const staleMs = 4_000;

@@ -4,6 +4,8 @@ import { useMemo } from "preact/hooks";
 import type { Agent } from "../../gen/agent_pb.ts";
 import type { Session } from "../../gen/session_pb.ts";
 import type { HostFigures, SiteFigures } from "../../gen/flow_pb.ts";
+import { limited } from "../../data/account.ts";
+import { ends } from "../../data/agents.ts";
 import { events } from "../../data/events.ts";
 import { pairsVersion, pairTable } from "../../data/pairs.ts";
 import { count, duration, packetRate, share } from "../../data/quantity.ts";
@@ -24,9 +26,11 @@ export function Totals({ agents, sessions }: { agents: readonly Agent[]; session
   const degraded = running.filter((s) => s.state === "degraded").length;
   return (
     <section class="totals" aria-label="Totals">
-      <Total name="Hosts connected" note={away > 0 ? `${away} away` : "none away"} tone={away > 0 ? "bad" : undefined}>{connected}</Total>
+      {agents.length === 0 && ends.value.length > 0
+        ? <Total name="Hosts" note="state not visible">{ends.value.length}</Total>
+        : <Total name="Hosts connected" note={away > 0 ? `${away} away` : "none away"} tone={away > 0 ? "bad" : undefined}>{connected}</Total>}
       <Total name="Sessions running" note={degraded > 0 ? `${degraded} degraded` : ""} tone={degraded > 0 ? "warning" : undefined}>{running.length}</Total>
-      {bySite() ? <SiteTotals /> : <LiveTotals running={running} />}
+      {bySite() && !limited.value ? <SiteTotals /> : <LiveTotals running={running} />}
       <Alarms />
     </section>
   );

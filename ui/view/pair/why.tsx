@@ -1,7 +1,7 @@
 // Why a pair has no data, and what to do.
 import type { ComponentChildren } from "preact";
-import { operates } from "../../data/account.ts";
-import { agents } from "../../data/agents.ts";
+import { limited, operates, who } from "../../data/account.ts";
+import { agents, ends } from "../../data/agents.ts";
 import { ago, count, moment } from "../../data/quantity.ts";
 import { href } from "../../data/route.ts";
 import { selected } from "../../data/selector.ts";
@@ -39,7 +39,7 @@ export function Why({ hosts, sessions, source, destination, fault, onRetry }: Wh
   if (fault) {
     return <Notice level="error" title="Could not load the data" action={<button type="button" onClick={onRetry}>Retry</button>}>{fault}</Notice>;
   }
-  const unknown = hosts && [source, destination].filter((name) => !hosts.some((a) => a.name === name));
+  const unknown = hosts && [source, destination].filter((name) => !hosts.some((a) => a.name === name) && !ends.value.includes(name));
   const chosen = look.value.session;
   const all = (sessions ?? []).filter((s) => measures(s, source, destination) || measures(s, destination, source));
   const mine = chosen ? all.filter((s) => s.spec?.name === chosen) : all;
@@ -47,6 +47,13 @@ export function Why({ hosts, sessions, source, destination, fault, onRetry }: Wh
   if (!sessions || !hosts) return <Notice title="Loading…" />;
   if (running) return <Quiet session={running} hosts={hosts} source={source} destination={destination} />;
   if (mine[0]) return <Resting session={mine[0]} />;
+  if (limited.value) {
+    return (
+      <Notice title="Nothing of this pair is visible" action={<><a class="button" href="#/">Go to the overview</a><Longer /></>}>
+        The token {who.value?.name} sees only {who.value?.scope.join(", ")}, and no data between {source} and {destination} in this period.
+      </Notice>
+    );
+  }
   if (unknown?.length) {
     return (
       <Notice title={`Unknown host ${unknown.join(" and ")}`} action={<a class="button" href="#/">Go to the overview</a>}>
@@ -128,6 +135,7 @@ export function missingWords(sessions: readonly Session[] | undefined, source: s
   const chosen = look.value.session;
   const mine = (sessions ?? []).filter((s) => active(s) && (!chosen || s.spec?.name === chosen));
   if (mine.some((s) => measures(s, source, destination))) return `No packets from ${source} to ${destination} in this period.`;
+  if (limited.value) return `Packets from ${source} to ${destination} are not measured, or not visible with this token.`;
   const other = mine.find((s) => measures(s, destination, source));
   if (other) return `Session ${other.spec?.name} measures ${destination} → ${source} only.`;
   return undefined;

@@ -1,5 +1,5 @@
 // All sessions with their state and actions.
-import { operates } from "../../data/account.ts";
+import { limited, operates, who } from "../../data/account.ts";
 import { samplingWords, trafficWords, whenWords } from "../../data/phrase.ts";
 import { ago, count, moment } from "../../data/quantity.ts";
 import { href, refine, route } from "../../data/route.ts";
@@ -58,6 +58,7 @@ export function SessionList() {
 }
 
 function NoSessions() {
+  if (limited.value) return <Notice title="No sessions">No session with a pair of hosts that the token {who.value?.name} sees.</Notice>;
   if (!operates.value) return <Notice title="No sessions yet">A session defines which hosts measure which traffic. Your token is read-only; an operator can create a session here or with <code>pillion session create</code>.</Notice>;
   return (
     <Notice title="No sessions yet" action={<a class="button main" href={href(["sessions", "new"])}><Icon name="plus" />New session</a>}>
@@ -94,9 +95,11 @@ function SessionLine({ session: s }: { session: Session }) {
       </div>
       <dl>
         <div><dt>Pairs</dt><dd>{pairWords(s)}</dd></div>
-        <div class="wide"><dt>Traffic</dt><dd>{trafficWords(spec.filters)}, {samplingWords(spec.sampling)}</dd></div>
+        {limited.value
+          ? <div class="wide"><dt>Sampling</dt><dd>{samplingWords(spec.sampling)}</dd></div>
+          : <div class="wide"><dt>Traffic</dt><dd>{trafficWords(spec.filters)}, {samplingWords(spec.sampling)}</dd></div>}
         <div><dt>{when?.label ?? "When"}</dt><dd title={when?.title}>{when?.text ?? whenWords(spec)}{spec.cron && <span class="small soft block">{whenWords(spec)}</span>}</dd></div>
-        <div class="narrow"><dt>Rows in this run</dt><dd>{rows > 0 ? count(rows) : "–"}</dd></div>
+        {!limited.value && <div class="narrow"><dt>Rows in this run</dt><dd>{rows > 0 ? count(rows) : "–"}</dd></div>}
       </dl>
       <SessionActions session={s} />
     </li>

@@ -1,5 +1,6 @@
 // One session: its state, specification, pairs, tasks and runs.
 import { useEffect, useMemo, useState } from "preact/hooks";
+import { limited } from "../../data/account.ts";
 import { createCommand } from "../../data/command.ts";
 import { defaults } from "../../data/defaults.ts";
 import { pairsFault, pairsVersion, pairTable, watchPairs } from "../../data/pairs.ts";
@@ -10,7 +11,7 @@ import { go, href } from "../../data/route.ts";
 import { useResource } from "../../data/resource.ts";
 import { pairsOf, sessionNamed } from "../../data/runs.ts";
 import { millis } from "../../data/time.ts";
-import type { Pair, Session } from "../../gen/session_pb.ts";
+import type { Pair, Session, SessionSpec } from "../../gen/session_pb.ts";
 import { Badge } from "../../part/badge.tsx";
 import { Notice } from "../../part/notice.tsx";
 import { PointPanels } from "../points.tsx";
@@ -25,7 +26,6 @@ export function SessionPage({ name }: { name: string }) {
   const { value, fault } = useResource(useMemo(() => sessionNamed(name), [name]));
   const session = value.value?.session;
   const pairs = usePairs(session);
-  const usual = useResource(defaults).value.value;
   if (!session?.spec) {
     if (!fault.value) return <Notice title={`Loading ${name}`} />;
     return <Notice title={`Could not load session ${name}`} level="error" action={<a class="button" href={href(["sessions"])}>All sessions</a>}>{fault.value}</Notice>;
@@ -50,7 +50,7 @@ export function SessionPage({ name }: { name: string }) {
         </div>
         <aside class="stack" aria-label="Specification">
           <Facts session={session} />
-          <CommandPanel text={createCommand(session.spec, usual)} />
+          {!limited.value && <Command spec={session.spec} />}
         </aside>
       </div>
     </div>
@@ -74,6 +74,14 @@ function usePairs(session: Session | undefined): readonly Pair[] {
   return session && session.pairs.length > 0 ? session.pairs : meant;
 }
 
+/** Command shows what creates such a session. */
+function Command({ spec }: { spec: SessionSpec }) {
+  return <CommandPanel text={createCommand(spec, useResource(defaults).value.value)} />;
+}
+
+/** Facts about other hosts, which a limited token does not get. */
+const concealed = new Set(["Directions", "Traffic", "Sampling per source", "Interfaces", "Hosts behind agents", "Waypoints", "Routers", "Further points"]);
+
 function Facts({ session }: { session: Session }) {
   if (!session.spec) return null;
   const described = useResource(settings).value.value ?? [];
@@ -84,8 +92,8 @@ function Facts({ session }: { session: Session }) {
       <header><h2 id="facts-title">Specification</h2></header>
       <p>{capital(whenWords(session.spec))}.{when && <span class="soft block">{when.label}: {when.text}</span>}</p>
       <dl class="session-facts">
-        {facts(session.spec, described).filter((f) => f.label !== "When").map((f) => <div key={f.label}><dt>{f.label}</dt><dd>{f.text}</dd></div>)}
-        {created !== undefined && <div><dt>Created</dt><dd>{moment(created)} by {session.createdBy || "unknown"}</dd></div>}
+        {facts(session.spec, described).filter((f) => f.label !== "When" && !(limited.value && concealed.has(f.label))).map((f) => <div key={f.label}><dt>{f.label}</dt><dd>{f.text}</dd></div>)}
+        {created !== undefined && <div><dt>Created</dt><dd>{moment(created)}{!limited.value && ` by ${session.createdBy || "unknown"}`}</dd></div>}
         <div><dt>Revision</dt><dd>{session.revision.toString()}</dd></div>
       </dl>
     </section>

@@ -1,4 +1,5 @@
 // What the agents do for a session, with their counters.
+import { limited } from "../../data/account.ts";
 import { accountsOf, type Account } from "../../data/tally.ts";
 import { bytes, count } from "../../data/quantity.ts";
 import { href } from "../../data/route.ts";
@@ -10,6 +11,7 @@ const many = 40;
 
 /** Tasks lists the tasks of a session by agent. */
 export function Tasks({ session }: { session: Session }) {
+  if (limited.value) return null; // they would name other hosts
   const tasks = session.tasks.slice(0, many);
   return (
     <section class="panel" aria-labelledby="tasks-title">

@@ -1,6 +1,6 @@
 // The path of the selected pair.
 import { useEffect, useState } from "preact/hooks";
-import { operates } from "../../data/account.ts";
+import { limited, operates } from "../../data/account.ts";
 import { sentence, topologyClient } from "../../data/client.ts";
 import { minute, minuteFault } from "../../data/minute.ts";
 import { ago, count, duration, lossOf, moment, share } from "../../data/quantity.ts";
@@ -104,7 +104,7 @@ function Facts({ entry, path }: { entry: PathEntry; path: Path | undefined }) {
 
 function Missing({ sites, known, others, same }: { sites: boolean; known: boolean; others: PathEntry[]; same: boolean }) {
   if (same) return <p class="soft">Both ends are the same host. Select two hosts.</p>;
-  if (!known) return <p class="soft">At least one of these hosts is unknown.</p>;
+  if (!known) return <p class="soft">{limited.value ? "At least one of these hosts is not visible with this token." : "At least one of these hosts is unknown."}</p>;
   if (others.length > 0) return <p class="soft">This pair has no path in the shown address family. Select another family under “Paths” above.</p>;
   if (sites) {
     return (
@@ -114,7 +114,7 @@ function Missing({ sites, known, others, same }: { sites: boolean; known: boolea
       </p>
     );
   }
-  return <p class="soft">This path was not traced in the last 24 hours. {operates.value ? "Trace it now, or start a session between these hosts: sessions trace their paths once a minute." : "Sessions trace their paths once a minute; an operator can start one."}</p>;
+  return <p class="soft">This path was not traced in the last 24 hours. {operates.value ? "Trace it now, or start a session between these hosts: sessions trace their paths once a minute." : limited.value ? "Paths of pairs that this token does not see are not shown." : "Sessions trace their paths once a minute; an operator can start one."}</p>;
 }
 
 function TraceNow({ choice, path }: { choice: Choice; path?: PathEntry | undefined }) {

@@ -1,6 +1,6 @@
 // The controls of the graph.
-import type { Agent } from "../../gen/agent_pb.ts";
 import { useEffect, useState } from "preact/hooks";
+import { limited } from "../../data/account.ts";
 import { refine } from "../../data/route.ts";
 import { sessions } from "../../data/sessions.ts";
 import { useResource } from "../../data/resource.ts";
@@ -31,14 +31,15 @@ function Host({ label, value, names, onChoose }: HostProps) {
           setText(typed);
           if (typed === "" || names.includes(typed)) onChoose(typed);
         }} />
-      {!known && <p id={`${id}-why`} class="field-fault">Unknown host.</p>}
+      {!known && <p id={`${id}-why`} class="field-fault">{limited.value ? "Unknown host, or not visible." : "Unknown host."}</p>}
     </div>
   );
 }
 
 interface PickerProps {
   choice: Choice;
-  hosts: Agent[];
+  /** Names of hosts. */
+  hosts: string[];
   family: Family;
   /** Number of paths of each family. */
   counts: Record<"4" | "6", number>;
@@ -49,15 +50,14 @@ interface PickerProps {
 /** Picker is the bar above the graph. */
 export function Picker({ choice, hosts, family, counts, sites }: PickerProps) {
   useResource(sessions);
-  const names = hosts.map((h) => h.name);
   const known = (sessions.value.value ?? []).map((s) => s.spec?.name ?? "").filter(Boolean);
   const { source, destination, session, by } = choice;
   return (
     <div class="topology-bar panel" role="search" aria-label="Graph controls">
-      <datalist id="topology-hosts">{names.map((n) => <option key={n} value={n} />)}</datalist>
-      <Host label="From" value={source} names={names} onChoose={(n) => choosePair(n, destination)} />
+      <datalist id="topology-hosts">{hosts.map((n) => <option key={n} value={n} />)}</datalist>
+      <Host label="From" value={source} names={hosts} onChoose={(n) => choosePair(n, destination)} />
       <button class="quiet icon-only" type="button" aria-label="Swap hosts" title="Swap hosts" disabled={!source && !destination} onClick={() => choosePair(destination, source)}><Icon name="swap" /></button>
-      <Host label="To" value={destination} names={names} onChoose={(n) => choosePair(source, n)} />
+      <Host label="To" value={destination} names={hosts} onChoose={(n) => choosePair(source, n)} />
       {(sites || choice.open) && <div class="field">
         <span>Graph of</span>
         <HostsOrSites label="Graph of" known={sites} keys={["open"]} />
