@@ -135,7 +135,7 @@ var ownerships = map[string]Ownership{
 	"segments":               {}, // names agents on the way
 	measure.Router.Name:      ofAgent, measure.RouterQueues.Name: ofAgent, measure.RouterBreaks.Name: ofAgent,
 	measure.RouterAccount.Name: ofAgent, measure.RouterPackets.Name: ofAgent, measure.Clock.Name: ofAgent, measure.Host.Name: ofAgent,
-	measure.Interfaces.Name: ofAgent, measure.Agent.Name: ofAgent,
+	measure.Interfaces.Name: ofAgent, measure.Agent.Name: ofAgent, measure.Pods.Name: ofAgent,
 }
 
 // OwnershipOf returns that of a stream. Rows of applications belong to the agent that delivered them.

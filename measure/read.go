@@ -1,9 +1,34 @@
 package measure
 
 import (
+	"errors"
+	"fmt"
+
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 )
+
+// ErrColumns marks a record without the columns of a schema.
+var ErrColumns = errors.New("columns")
+
+// Columns are the columns of a schema by name, each of its type. A record of the archive may have
+// others, in another order.
+func Columns(record arrow.RecordBatch, schema *Schema) (map[string]arrow.Array, error) {
+	columns := map[string]arrow.Array{}
+	for i, field := range record.Schema().Fields() {
+		columns[field.Name] = record.Column(i)
+	}
+	for _, want := range schema.Fields {
+		column := columns[want.Name]
+		if column == nil {
+			return nil, fmt.Errorf("%w: no column %s", ErrColumns, want.Name)
+		}
+		if !arrow.TypeEqual(column.DataType(), ArrowType(want.Type)) {
+			return nil, fmt.Errorf("%w: column %s is %s", ErrColumns, want.Name, column.DataType())
+		}
+	}
+	return columns, nil
+}
 
 // ValueAt reads one value of a column; false if the type is not one of Value's.
 func ValueAt(column arrow.Array, row int) (Value, bool) {

@@ -147,6 +147,11 @@ func (s *server) followStages(ctx context.Context) {
 	})
 }
 
+// followPods names the addresses of pods as agents report them.
+func (s *server) followPods(ctx context.Context) {
+	s.follow(ctx, []string{measure.Pods.Name}, time.Minute, s.pods.Expire, s.pods.Add)
+}
+
 // followClocks estimates the clock offsets of all pairs as rows are stored.
 func (s *server) followClocks(ctx context.Context) {
 	s.follow(ctx, []string{measure.Flows.Name, measure.Clock.Name}, time.Second, s.clocks.Tick, s.clocks.Add)

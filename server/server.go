@@ -31,6 +31,7 @@ import (
 	"pillion.dev/server/lane"
 	"pillion.dev/server/notify"
 	"pillion.dev/server/otlp"
+	"pillion.dev/server/pods"
 	"pillion.dev/server/refusal"
 	"pillion.dev/server/skew"
 	"pillion.dev/server/store"
@@ -71,6 +72,7 @@ type server struct {
 	events    *held
 	topology  *topology.Topology
 	clocks    *skew.Clocks
+	pods      *pods.Names
 	alarms    *alarm.Evaluator
 	notifier  *notify.Notifier
 	join      *join.Join
@@ -169,6 +171,7 @@ func (s *server) openIngest() (err error) {
 		return err
 	}
 	s.topology = topology.New(pathChanges{s.events, s.alarms}, s.config.Limits.Paths)
+	s.pods = pods.New(time.Now)
 	s.clocks = skew.New(s.storeClockPair, s.config.Limits.ClockPairs, time.Now, s.log)
 	s.retained = map[string]bool{}
 	return s.applyRetention(context.Background())
@@ -227,7 +230,7 @@ func (s *server) openWeb(ctx context.Context) (err error) {
 	}
 	options := web.Options{
 		Control: s.control, Topology: s.topology, Authority: s.authority, Archive: s.archive,
-		Live: watching{s.ingest.Live()}, Clocks: s.clocks, Alarms: s.alarms, Events: s.local, Health: s.health, Figures: s.figures, Page: s.page,
+		Live: watching{s.ingest.Live()}, Pods: s.pods, Clocks: s.clocks, Alarms: s.alarms, Events: s.local, Health: s.health, Figures: s.figures, Page: s.page,
 		TLS: s.authority.TLS(), Bus: s.busURL(), MetricsOpen: s.config.MetricsOpen, Queries: s.config.QueriesAtOnce,
 		MetricsPairs: s.config.Limits.MetricsPairs, WatchedPairs: s.config.Limits.WatchedPairs, SiteLabel: s.config.SiteLabel,
 		PlainOff: s.config.PlainHTTP != nil && !*s.config.PlainHTTP, Proxies: proxies, Log: s.log,
@@ -333,6 +336,7 @@ func (s *server) serve(ctx context.Context) error {
 	}
 	parts.Go(func() { s.restorePaths(ctx) })
 	parts.Go(func() { s.followPaths(ctx) })
+	parts.Go(func() { s.followPods(ctx) })
 	parts.Go(func() { s.followDelays(ctx) })
 	parts.Go(func() { s.followStages(ctx) })
 	parts.Go(func() { s.followAlarms(ctx) })

@@ -12,6 +12,7 @@ import (
 	apps "k8s.io/api/apps/v1"
 	core "k8s.io/api/core/v1"
 	networking "k8s.io/api/networking/v1"
+	rbac "k8s.io/api/rbac/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -28,7 +29,9 @@ var types = map[string]func() meta.Object{
 	"v1/ConfigMap": func() meta.Object { return new(core.ConfigMap) }, "v1/Secret": func() meta.Object { return new(core.Secret) },
 	"v1/Service": func() meta.Object { return new(core.Service) }, "v1/ServiceAccount": func() meta.Object { return new(core.ServiceAccount) },
 	"apps/v1/StatefulSet": func() meta.Object { return new(apps.StatefulSet) }, "apps/v1/DaemonSet": func() meta.Object { return new(apps.DaemonSet) },
-	"networking.k8s.io/v1/NetworkPolicy": func() meta.Object { return new(networking.NetworkPolicy) },
+	"networking.k8s.io/v1/NetworkPolicy":              func() meta.Object { return new(networking.NetworkPolicy) },
+	"rbac.authorization.k8s.io/v1/ClusterRole":        func() meta.Object { return new(rbac.ClusterRole) },
+	"rbac.authorization.k8s.io/v1/ClusterRoleBinding": func() meta.Object { return new(rbac.ClusterRoleBinding) },
 }
 
 // decode decodes a document strictly into the type that it names.
@@ -100,7 +103,7 @@ func TestObjects(t *testing.T) {
 		{"without policy", "{agent: {enabled: false}, networkPolicy: {enabled: false}}", slices.DeleteFunc(slices.Clone(server), func(s string) bool {
 			return strings.HasPrefix(s, "NetworkPolicy")
 		})},
-		{"everything set", everything, slices.Concat(server, agent)},
+		{"everything set", everything, slices.Concat(server, agent, []string{"ClusterRole/test-pillion-agent-net", "ClusterRoleBinding/test-pillion-agent-net"})},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			var got []string
@@ -129,6 +132,7 @@ server:
 agent:
   config: {labels: {site: a}}
   policy: {transit: [10.0.0.0/8]}
+  kubernetes: {enabled: true}
   dataPath: /srv/pillion
   seccompProfile: {type: Localhost, localhostProfile: pillion.json}
   priorityClassName: system-node-critical
@@ -148,6 +152,7 @@ func TestRefusedValues(t *testing.T) {
 		{"node that is no prefix", "networkPolicy: {nodes: [noc.example]}", "nodes"},
 		{"size", "server: {storage: {size: big}}", "size"},
 		{"relative path", "agent: {dataPath: data}", "dataPath"},
+		{"unknown key of Kubernetes", "agent: {kubernetes: {api: x}}", "api"},
 		{"agents without a server", "server: {enabled: false}", "set agent.server"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -275,7 +280,7 @@ func TestCommandLines(t *testing.T) {
 			t.Errorf("command line %v", args)
 		}
 		for _, arg := range args[1:] {
-			if flag, _, _ := strings.Cut(arg, "="); !strings.Contains(section, "\n- `"+flag+"=") {
+			if flag, _, valued := strings.Cut(arg, "="); !strings.Contains(section, "\n- `"+flag+map[bool]string{true: "=", false: "`:"}[valued]) {
 				t.Errorf("pillion-%s run has no %s", program, arg)
 			}
 		}

@@ -25,6 +25,7 @@ const (
 	kindReady // the server has registered the agent
 	kindStart // rows can be taken: start the Loader
 	kindSelf  // runner.Self
+	kindToken // of the Kubernetes API
 )
 
 // Messages of the privileged part.

@@ -104,6 +104,32 @@ func TestLink(t *testing.T) {
 	}
 }
 
+// TestToken: the other part gets the token as the file has it now, and none without the setting.
+func TestToken(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "token")
+	p := newParts(t, Options{TokenFile: file})
+	if _, err := p.remote.Token(); err == nil || !strings.Contains(err.Error(), file) {
+		t.Errorf("without a file: %v", err)
+	}
+	for _, content := range []string{"first", "second"} {
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if token, err := p.remote.Token(); err != nil || string(token) != content {
+			t.Errorf("token %q, %v, want %q", token, err, content)
+		}
+	}
+	if err := os.WriteFile(file, make([]byte, tokenMax+1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.remote.Token(); err == nil || !strings.Contains(err.Error(), "64 KiB") {
+		t.Errorf("long file: %v", err)
+	}
+	if token, err := newParts(t, Options{}).remote.Token(); err == nil {
+		t.Errorf("token %q although none is configured", token)
+	}
+}
+
 // TestOtherPartCannotOverridePolicy: whatever the unprivileged part sends, the privileged one
 // enforces the policy of the host.
 func TestOtherPartCannotOverridePolicy(t *testing.T) {

@@ -49,6 +49,9 @@ type Options struct {
 	ReportClock bool
 	// Folder of the spool, whose disk the doctor checks.
 	Folder string
+	// TokenFile has the token of the Kubernetes API, which the kubelet lets only root read; empty: the
+	// API is not used.
+	TokenFile string
 }
 
 // Loader is what sessions make the host do.

@@ -181,6 +181,13 @@ func (r *Remote) Status() (status Status, err error) {
 	return status, nil
 }
 
+// Token is Loader.Token.
+func (r *Remote) Token() ([]byte, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), statusTimeout)
+	defer cancel()
+	return r.ask(ctx, kindToken, nil)
+}
+
 // closeTimeout bounds the wait for the last rows.
 const closeTimeout = 15 * time.Second
 

@@ -100,6 +100,8 @@ func (s *Server) carryOut(ctx context.Context, open func() *Loader) error {
 			s.answer(s.requests, number, func() ([]byte, error) { return l.Serve(ctx, content) })
 		case kindStatus:
 			s.answer(s.own, number, func() ([]byte, error) { return status(l) })
+		case kindToken:
+			s.answer(s.own, number, l.Token)
 		case kindClose:
 			s.answer(s.own, number, func() ([]byte, error) { return nil, l.Close() })
 		case kindPulse:

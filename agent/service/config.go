@@ -14,6 +14,7 @@ import (
 
 	"pillion.dev/agent/host"
 	"pillion.dev/agent/identity"
+	"pillion.dev/agent/kubernetes"
 	"pillion.dev/agent/loader"
 	"pillion.dev/agent/policy"
 	"pillion.dev/agent/runner"
@@ -51,6 +52,8 @@ type Config struct {
 	Name string `yaml:"name"`
 	// Node is the name of this host in Kubernetes.
 	Node string `yaml:"node"`
+	// Kubernetes says whether and how the pods of the node are named.
+	Kubernetes kubernetes.Config `yaml:"kubernetes"`
 	// Labels by which sessions select agents.
 	Labels map[string]string `yaml:"labels"`
 	// Folder of the agent's identity and spool; default DefaultFolder.
@@ -177,6 +180,10 @@ func (c Config) complete() (Config, error) {
 				ErrConfig, key+"="+c.Labels[key])
 		}
 	}
+	var err error
+	if c.Kubernetes, err = c.Kubernetes.Complete(c.Node); err != nil {
+		return c, fmt.Errorf("%w: kubernetes: %w", ErrConfig, err)
+	}
 	if err := checkOML(c.OML); err != nil {
 		return c, err
 	}
@@ -280,9 +287,14 @@ func (c Config) privileged(sink runner.Sink, allowed *policy.Policy, log *slog.L
 	if len(c.Capture) > 0 {
 		err = errors.Join(err, allowed.Captures())
 	}
+	token := ""
+	if c.Kubernetes.Enabled {
+		token = c.Kubernetes.TokenFile
+	}
 	return loader.Options{
 		Sink: sink, Log: log, Points: c.ownPoints(), Policy: allowed,
 		ValidatePaths: c.PathValidation == validateAuto, ProveAddresses: c.PathValidation != validateOff,
 		Captures: c.Capture, Interval: c.HostInterval, ReportClock: slices.Contains(points, &measure.Clock), Folder: c.Folder,
+		TokenFile: token,
 	}, err
 }

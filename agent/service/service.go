@@ -26,6 +26,7 @@ import (
 
 	"pillion.dev/agent/host"
 	"pillion.dev/agent/identity"
+	"pillion.dev/agent/kubernetes"
 	"pillion.dev/agent/loader"
 	"pillion.dev/agent/oml"
 	"pillion.dev/agent/policy"
@@ -57,8 +58,13 @@ type service struct {
 	// applications of this host that report by OML's protocol.
 	applications *applications
 
+	// pods is nil unless pods of this node are named; naming is held while names are sent.
+	pods   *kubernetes.Watcher
+	naming sync.Mutex
+
 	linked chan struct{} // signalled when the server is connected
 	ask    chan struct{} // signalled when the agent's standing is in question
+	rename chan struct{} // signalled when the server may not know the names of pods
 	joined sync.Once
 	ready  func()
 }
@@ -69,6 +75,7 @@ type privileged interface {
 	Pulse(text []byte)
 	Tell(self runner.Self)
 	Status() (loader.Status, error)
+	Token() ([]byte, error)
 	Close() error
 }
 
@@ -93,7 +100,7 @@ func RunInOne(ctx context.Context, config Config, log *slog.Logger, ready func()
 func run(ctx context.Context, config Config, log *slog.Logger, ready func(), load func(*service) (privileged, error)) error {
 	s := &service{
 		config: config, log: log, started: time.Now(), instance: rand.Text(),
-		linked: make(chan struct{}, 1), ask: make(chan struct{}, 1), ready: ready,
+		linked: make(chan struct{}, 1), ask: make(chan struct{}, 1), rename: make(chan struct{}, 1), ready: ready,
 	}
 	own, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -136,6 +143,7 @@ func (s *service) open(ctx context.Context, load func(*service) (privileged, err
 		return err
 	}
 	s.statuses.ask = s.loader.Status
+	s.openPods()
 	points = slices.DeleteFunc(slices.Clone(points), func(p *measure.Schema) bool { return p == &measure.Clock })
 	s.sampler = &host.Sampler{
 		Interval: s.config.HostInterval, Sink: s.streams.injectAll, Spool: s.spooled, Probe: s.probeCost, Log: s.log,
@@ -169,7 +177,7 @@ func (s *service) busURLs() string { return cmp.Or(s.config.Bus, s.identity.Bus(
 func (s *service) run(ctx context.Context) {
 	var parts sync.WaitGroup
 	for _, part := range []func(context.Context){
-		s.report, s.streams.run, s.keepIdentity, s.keepStanding, s.reserved.run, s.thin,
+		s.report, s.streams.run, s.keepIdentity, s.keepStanding, s.reserved.run, s.thin, s.namePods,
 		func(ctx context.Context) { s.logged("sample host", s.sampler.Run(ctx)) },
 		func(ctx context.Context) { s.logged("deliver batches", s.spool.Run(ctx, s.send)) },
 		func(ctx context.Context) { s.logged("deliver reports", s.applications.spool.Run(ctx, s.send)) },
@@ -197,13 +205,11 @@ func (s *service) changed(connected bool, reason error) {
 	s.log.Info("connected", "server", s.identity.Server(), "agent", s.identity.Name())
 	s.spool.Retry()
 	s.applications.spool.Retry()
-	select {
-	case s.ask <- struct{}{}:
-	default:
-	}
-	select {
-	case s.linked <- struct{}{}:
-	default:
+	for _, signal := range []chan struct{}{s.ask, s.linked, s.rename} {
+		select {
+		case signal <- struct{}{}:
+		default:
+		}
 	}
 }
 
@@ -229,7 +235,7 @@ func (s *service) state() (session.State, error) {
 	}
 	state.Agent, state.Instance = s.identity.Name(), s.instance
 	state.Time, state.Started = time.Now(), s.started
-	state.Version, state.Labels, state.Capabilities = version.Short(), s.config.Labels, session.Capabilities()
+	state.Version, state.Labels, state.Capabilities = version.Short(), s.labels(), session.Capabilities()
 	state.Clock, state.Spool = status.Clock, s.spooled().Spool
 	state.Thin = int(s.applications.thin.Load())
 	state.Revision, state.Tasks = status.Revision, status.Tasks

@@ -1770,7 +1770,12 @@ type Flow struct {
 	// Aggregate of the range; it starts with the first row of the flow.
 	Total *Window `protobuf:"bytes,6,opt,name=total,proto3" json:"total,omitempty"`
 	// When the last row of the flow ended.
-	Last          *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=last,proto3" json:"last,omitempty"`
+	Last *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=last,proto3" json:"last,omitempty"`
+	// Kubernetes pod that has the source address, or had it last, according to the agent of the selection's source, or to
+	// any without one; unset: unknown, or agents contradict each other.
+	SrcPod *Pod `protobuf:"bytes,8,opt,name=src_pod,json=srcPod,proto3" json:"src_pod,omitempty"`
+	// The same of the destination.
+	DstPod        *Pod `protobuf:"bytes,9,opt,name=dst_pod,json=dstPod,proto3" json:"dst_pod,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1854,6 +1859,102 @@ func (x *Flow) GetLast() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Flow) GetSrcPod() *Pod {
+	if x != nil {
+		return x.SrcPod
+	}
+	return nil
+}
+
+func (x *Flow) GetDstPod() *Pod {
+	if x != nil {
+		return x.DstPod
+	}
+	return nil
+}
+
+// Kubernetes pod, according to the agent of its node: a claim, which the server cannot check.
+type Pod struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its namespace.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Its name.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Node that it runs on.
+	Node string `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`
+	// When the agent last reported the address.
+	Seen *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=seen,proto3" json:"seen,omitempty"`
+	// It still has the address.
+	Held          bool `protobuf:"varint,5,opt,name=held,proto3" json:"held,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Pod) Reset() {
+	*x = Pod{}
+	mi := &file_flow_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Pod) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Pod) ProtoMessage() {}
+
+func (x *Pod) ProtoReflect() protoreflect.Message {
+	mi := &file_flow_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Pod.ProtoReflect.Descriptor instead.
+func (*Pod) Descriptor() ([]byte, []int) {
+	return file_flow_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *Pod) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *Pod) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Pod) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *Pod) GetSeen() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Seen
+	}
+	return nil
+}
+
+func (x *Pod) GetHeld() bool {
+	if x != nil {
+		return x.Held
+	}
+	return false
+}
+
 type ListFlowsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Rows to aggregate.
@@ -1879,7 +1980,7 @@ type ListFlowsRequest struct {
 
 func (x *ListFlowsRequest) Reset() {
 	*x = ListFlowsRequest{}
-	mi := &file_flow_proto_msgTypes[21]
+	mi := &file_flow_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1891,7 +1992,7 @@ func (x *ListFlowsRequest) String() string {
 func (*ListFlowsRequest) ProtoMessage() {}
 
 func (x *ListFlowsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_flow_proto_msgTypes[21]
+	mi := &file_flow_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1904,7 +2005,7 @@ func (x *ListFlowsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFlowsRequest.ProtoReflect.Descriptor instead.
 func (*ListFlowsRequest) Descriptor() ([]byte, []int) {
-	return file_flow_proto_rawDescGZIP(), []int{21}
+	return file_flow_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListFlowsRequest) GetSelection() *Selection {
@@ -1977,7 +2078,7 @@ type ListFlowsResponse struct {
 
 func (x *ListFlowsResponse) Reset() {
 	*x = ListFlowsResponse{}
-	mi := &file_flow_proto_msgTypes[22]
+	mi := &file_flow_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1989,7 +2090,7 @@ func (x *ListFlowsResponse) String() string {
 func (*ListFlowsResponse) ProtoMessage() {}
 
 func (x *ListFlowsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_flow_proto_msgTypes[22]
+	mi := &file_flow_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2002,7 +2103,7 @@ func (x *ListFlowsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFlowsResponse.ProtoReflect.Descriptor instead.
 func (*ListFlowsResponse) Descriptor() ([]byte, []int) {
-	return file_flow_proto_rawDescGZIP(), []int{22}
+	return file_flow_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ListFlowsResponse) GetFlows() []*Flow {
@@ -2055,7 +2156,7 @@ type TrafficMatrixRequest struct {
 
 func (x *TrafficMatrixRequest) Reset() {
 	*x = TrafficMatrixRequest{}
-	mi := &file_flow_proto_msgTypes[23]
+	mi := &file_flow_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2067,7 +2168,7 @@ func (x *TrafficMatrixRequest) String() string {
 func (*TrafficMatrixRequest) ProtoMessage() {}
 
 func (x *TrafficMatrixRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_flow_proto_msgTypes[23]
+	mi := &file_flow_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2080,7 +2181,7 @@ func (x *TrafficMatrixRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrafficMatrixRequest.ProtoReflect.Descriptor instead.
 func (*TrafficMatrixRequest) Descriptor() ([]byte, []int) {
-	return file_flow_proto_rawDescGZIP(), []int{23}
+	return file_flow_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *TrafficMatrixRequest) GetSelection() *Selection {
@@ -2171,7 +2272,7 @@ type TrafficMatrixResponse struct {
 
 func (x *TrafficMatrixResponse) Reset() {
 	*x = TrafficMatrixResponse{}
-	mi := &file_flow_proto_msgTypes[24]
+	mi := &file_flow_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2183,7 +2284,7 @@ func (x *TrafficMatrixResponse) String() string {
 func (*TrafficMatrixResponse) ProtoMessage() {}
 
 func (x *TrafficMatrixResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_flow_proto_msgTypes[24]
+	mi := &file_flow_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2196,7 +2297,7 @@ func (x *TrafficMatrixResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrafficMatrixResponse.ProtoReflect.Descriptor instead.
 func (*TrafficMatrixResponse) Descriptor() ([]byte, []int) {
-	return file_flow_proto_rawDescGZIP(), []int{24}
+	return file_flow_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *TrafficMatrixResponse) GetVolumes() []*TrafficVolume {
@@ -2269,7 +2370,7 @@ type TrafficVolume struct {
 
 func (x *TrafficVolume) Reset() {
 	*x = TrafficVolume{}
-	mi := &file_flow_proto_msgTypes[25]
+	mi := &file_flow_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2281,7 +2382,7 @@ func (x *TrafficVolume) String() string {
 func (*TrafficVolume) ProtoMessage() {}
 
 func (x *TrafficVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_flow_proto_msgTypes[25]
+	mi := &file_flow_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2294,7 +2395,7 @@ func (x *TrafficVolume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrafficVolume.ProtoReflect.Descriptor instead.
 func (*TrafficVolume) Descriptor() ([]byte, []int) {
-	return file_flow_proto_rawDescGZIP(), []int{25}
+	return file_flow_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *TrafficVolume) GetSrc() string {
@@ -2407,7 +2508,7 @@ type ServiceLevelsRequest struct {
 
 func (x *ServiceLevelsRequest) Reset() {
 	*x = ServiceLevelsRequest{}
-	mi := &file_flow_proto_msgTypes[26]
+	mi := &file_flow_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2419,7 +2520,7 @@ func (x *ServiceLevelsRequest) String() string {
 func (*ServiceLevelsRequest) ProtoMessage() {}
 
 func (x *ServiceLevelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_flow_proto_msgTypes[26]
+	mi := &file_flow_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2432,7 +2533,7 @@ func (x *ServiceLevelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServiceLevelsRequest.ProtoReflect.Descriptor instead.
 func (*ServiceLevelsRequest) Descriptor() ([]byte, []int) {
-	return file_flow_proto_rawDescGZIP(), []int{26}
+	return file_flow_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ServiceLevelsRequest) GetFrom() *timestamppb.Timestamp {
@@ -2512,7 +2613,7 @@ type ServiceLevelsResponse struct {
 
 func (x *ServiceLevelsResponse) Reset() {
 	*x = ServiceLevelsResponse{}
-	mi := &file_flow_proto_msgTypes[27]
+	mi := &file_flow_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2524,7 +2625,7 @@ func (x *ServiceLevelsResponse) String() string {
 func (*ServiceLevelsResponse) ProtoMessage() {}
 
 func (x *ServiceLevelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_flow_proto_msgTypes[27]
+	mi := &file_flow_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2537,7 +2638,7 @@ func (x *ServiceLevelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServiceLevelsResponse.ProtoReflect.Descriptor instead.
 func (*ServiceLevelsResponse) Descriptor() ([]byte, []int) {
-	return file_flow_proto_rawDescGZIP(), []int{27}
+	return file_flow_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ServiceLevelsResponse) GetTo() *timestamppb.Timestamp {
@@ -2621,7 +2722,7 @@ type ServiceLevel struct {
 
 func (x *ServiceLevel) Reset() {
 	*x = ServiceLevel{}
-	mi := &file_flow_proto_msgTypes[28]
+	mi := &file_flow_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2633,7 +2734,7 @@ func (x *ServiceLevel) String() string {
 func (*ServiceLevel) ProtoMessage() {}
 
 func (x *ServiceLevel) ProtoReflect() protoreflect.Message {
-	mi := &file_flow_proto_msgTypes[28]
+	mi := &file_flow_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2646,7 +2747,7 @@ func (x *ServiceLevel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServiceLevel.ProtoReflect.Descriptor instead.
 func (*ServiceLevel) Descriptor() ([]byte, []int) {
-	return file_flow_proto_rawDescGZIP(), []int{28}
+	return file_flow_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ServiceLevel) GetSource() string {
@@ -2974,7 +3075,7 @@ const file_flow_proto_rawDesc = "" +
 	"\treordered\x18\f \x03(\rR\treordered\x12\x1e\n" +
 	"\n" +
 	"duplicated\x18\r \x03(\rR\n" +
-	"duplicated\"\xc6\x01\n" +
+	"duplicated\"\x9a\x02\n" +
 	"\x04Flow\x12\x10\n" +
 	"\x03src\x18\x01 \x01(\tR\x03src\x12\x10\n" +
 	"\x03dst\x18\x02 \x01(\tR\x03dst\x12\x14\n" +
@@ -2982,7 +3083,15 @@ const file_flow_proto_rawDesc = "" +
 	"\x05sport\x18\x04 \x01(\rR\x05sport\x12\x14\n" +
 	"\x05dport\x18\x05 \x01(\rR\x05dport\x12(\n" +
 	"\x05total\x18\x06 \x01(\v2\x12.pillion.v1.WindowR\x05total\x12.\n" +
-	"\x04last\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x04last\"\xa7\x02\n" +
+	"\x04last\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x04last\x12(\n" +
+	"\asrc_pod\x18\b \x01(\v2\x0f.pillion.v1.PodR\x06srcPod\x12(\n" +
+	"\adst_pod\x18\t \x01(\v2\x0f.pillion.v1.PodR\x06dstPod\"\x8f\x01\n" +
+	"\x03Pod\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
+	"\x04node\x18\x03 \x01(\tR\x04node\x12.\n" +
+	"\x04seen\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04seen\x12\x12\n" +
+	"\x04held\x18\x05 \x01(\bR\x04held\"\xa7\x02\n" +
 	"\x10ListFlowsRequest\x123\n" +
 	"\tselection\x18\x01 \x01(\v2\x15.pillion.v1.SelectionR\tselection\x12.\n" +
 	"\x04from\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x12*\n" +
@@ -3099,7 +3208,7 @@ func file_flow_proto_rawDescGZIP() []byte {
 	return file_flow_proto_rawDescData
 }
 
-var file_flow_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_flow_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_flow_proto_goTypes = []any{
 	(*Selection)(nil),             // 0: pillion.v1.Selection
 	(*Window)(nil),                // 1: pillion.v1.Window
@@ -3122,15 +3231,16 @@ var file_flow_proto_goTypes = []any{
 	(*HostFigures)(nil),           // 18: pillion.v1.HostFigures
 	(*WatchPairsResponse)(nil),    // 19: pillion.v1.WatchPairsResponse
 	(*Flow)(nil),                  // 20: pillion.v1.Flow
-	(*ListFlowsRequest)(nil),      // 21: pillion.v1.ListFlowsRequest
-	(*ListFlowsResponse)(nil),     // 22: pillion.v1.ListFlowsResponse
-	(*TrafficMatrixRequest)(nil),  // 23: pillion.v1.TrafficMatrixRequest
-	(*TrafficMatrixResponse)(nil), // 24: pillion.v1.TrafficMatrixResponse
-	(*TrafficVolume)(nil),         // 25: pillion.v1.TrafficVolume
-	(*ServiceLevelsRequest)(nil),  // 26: pillion.v1.ServiceLevelsRequest
-	(*ServiceLevelsResponse)(nil), // 27: pillion.v1.ServiceLevelsResponse
-	(*ServiceLevel)(nil),          // 28: pillion.v1.ServiceLevel
-	(*timestamppb.Timestamp)(nil), // 29: google.protobuf.Timestamp
+	(*Pod)(nil),                   // 21: pillion.v1.Pod
+	(*ListFlowsRequest)(nil),      // 22: pillion.v1.ListFlowsRequest
+	(*ListFlowsResponse)(nil),     // 23: pillion.v1.ListFlowsResponse
+	(*TrafficMatrixRequest)(nil),  // 24: pillion.v1.TrafficMatrixRequest
+	(*TrafficMatrixResponse)(nil), // 25: pillion.v1.TrafficMatrixResponse
+	(*TrafficVolume)(nil),         // 26: pillion.v1.TrafficVolume
+	(*ServiceLevelsRequest)(nil),  // 27: pillion.v1.ServiceLevelsRequest
+	(*ServiceLevelsResponse)(nil), // 28: pillion.v1.ServiceLevelsResponse
+	(*ServiceLevel)(nil),          // 29: pillion.v1.ServiceLevel
+	(*timestamppb.Timestamp)(nil), // 30: google.protobuf.Timestamp
 }
 var file_flow_proto_depIdxs = []int32{
 	3,  // 0: pillion.v1.Window.delay:type_name -> pillion.v1.Distribution
@@ -3139,15 +3249,15 @@ var file_flow_proto_depIdxs = []int32{
 	3,  // 3: pillion.v1.CorrectedDelay.delay:type_name -> pillion.v1.Distribution
 	4,  // 4: pillion.v1.Distribution.histogram:type_name -> pillion.v1.Histogram
 	0,  // 5: pillion.v1.WindowsRequest.selection:type_name -> pillion.v1.Selection
-	29, // 6: pillion.v1.WindowsRequest.from:type_name -> google.protobuf.Timestamp
-	29, // 7: pillion.v1.WindowsRequest.to:type_name -> google.protobuf.Timestamp
+	30, // 6: pillion.v1.WindowsRequest.from:type_name -> google.protobuf.Timestamp
+	30, // 7: pillion.v1.WindowsRequest.to:type_name -> google.protobuf.Timestamp
 	1,  // 8: pillion.v1.WindowsResponse.windows:type_name -> pillion.v1.Window
 	0,  // 9: pillion.v1.WatchWindowsRequest.selection:type_name -> pillion.v1.Selection
 	1,  // 10: pillion.v1.WatchWindowsResponse.windows:type_name -> pillion.v1.Window
 	11, // 11: pillion.v1.PairClocksResponse.clocks:type_name -> pillion.v1.PairClock
-	29, // 12: pillion.v1.PairClock.segment:type_name -> google.protobuf.Timestamp
-	29, // 13: pillion.v1.PairClock.since:type_name -> google.protobuf.Timestamp
-	29, // 14: pillion.v1.PairClock.until:type_name -> google.protobuf.Timestamp
+	30, // 12: pillion.v1.PairClock.segment:type_name -> google.protobuf.Timestamp
+	30, // 13: pillion.v1.PairClock.since:type_name -> google.protobuf.Timestamp
+	30, // 14: pillion.v1.PairClock.until:type_name -> google.protobuf.Timestamp
 	13, // 15: pillion.v1.WatchPairsRequest.sites:type_name -> pillion.v1.SitePair
 	13, // 16: pillion.v1.SiteMatrixRequest.hosts:type_name -> pillion.v1.SitePair
 	16, // 17: pillion.v1.SiteMatrixResponse.sites:type_name -> pillion.v1.Site
@@ -3156,41 +3266,44 @@ var file_flow_proto_depIdxs = []int32{
 	1,  // 20: pillion.v1.SiteFigures.total:type_name -> pillion.v1.Window
 	18, // 21: pillion.v1.SiteFigures.worst:type_name -> pillion.v1.HostFigures
 	1,  // 22: pillion.v1.Flow.total:type_name -> pillion.v1.Window
-	29, // 23: pillion.v1.Flow.last:type_name -> google.protobuf.Timestamp
-	0,  // 24: pillion.v1.ListFlowsRequest.selection:type_name -> pillion.v1.Selection
-	29, // 25: pillion.v1.ListFlowsRequest.from:type_name -> google.protobuf.Timestamp
-	29, // 26: pillion.v1.ListFlowsRequest.to:type_name -> google.protobuf.Timestamp
-	20, // 27: pillion.v1.ListFlowsResponse.flows:type_name -> pillion.v1.Flow
-	0,  // 28: pillion.v1.TrafficMatrixRequest.selection:type_name -> pillion.v1.Selection
-	29, // 29: pillion.v1.TrafficMatrixRequest.from:type_name -> google.protobuf.Timestamp
-	29, // 30: pillion.v1.TrafficMatrixRequest.to:type_name -> google.protobuf.Timestamp
-	25, // 31: pillion.v1.TrafficMatrixResponse.volumes:type_name -> pillion.v1.TrafficVolume
-	25, // 32: pillion.v1.TrafficMatrixResponse.total:type_name -> pillion.v1.TrafficVolume
-	29, // 33: pillion.v1.ServiceLevelsRequest.from:type_name -> google.protobuf.Timestamp
-	29, // 34: pillion.v1.ServiceLevelsRequest.to:type_name -> google.protobuf.Timestamp
-	29, // 35: pillion.v1.ServiceLevelsResponse.to:type_name -> google.protobuf.Timestamp
-	28, // 36: pillion.v1.ServiceLevelsResponse.level:type_name -> pillion.v1.ServiceLevel
-	5,  // 37: pillion.v1.FlowService.Windows:input_type -> pillion.v1.WindowsRequest
-	7,  // 38: pillion.v1.FlowService.WatchWindows:input_type -> pillion.v1.WatchWindowsRequest
-	12, // 39: pillion.v1.FlowService.WatchPairs:input_type -> pillion.v1.WatchPairsRequest
-	14, // 40: pillion.v1.FlowService.SiteMatrix:input_type -> pillion.v1.SiteMatrixRequest
-	9,  // 41: pillion.v1.FlowService.PairClocks:input_type -> pillion.v1.PairClocksRequest
-	23, // 42: pillion.v1.FlowService.TrafficMatrix:input_type -> pillion.v1.TrafficMatrixRequest
-	26, // 43: pillion.v1.FlowService.ServiceLevels:input_type -> pillion.v1.ServiceLevelsRequest
-	21, // 44: pillion.v1.FlowService.ListFlows:input_type -> pillion.v1.ListFlowsRequest
-	6,  // 45: pillion.v1.FlowService.Windows:output_type -> pillion.v1.WindowsResponse
-	8,  // 46: pillion.v1.FlowService.WatchWindows:output_type -> pillion.v1.WatchWindowsResponse
-	19, // 47: pillion.v1.FlowService.WatchPairs:output_type -> pillion.v1.WatchPairsResponse
-	15, // 48: pillion.v1.FlowService.SiteMatrix:output_type -> pillion.v1.SiteMatrixResponse
-	10, // 49: pillion.v1.FlowService.PairClocks:output_type -> pillion.v1.PairClocksResponse
-	24, // 50: pillion.v1.FlowService.TrafficMatrix:output_type -> pillion.v1.TrafficMatrixResponse
-	27, // 51: pillion.v1.FlowService.ServiceLevels:output_type -> pillion.v1.ServiceLevelsResponse
-	22, // 52: pillion.v1.FlowService.ListFlows:output_type -> pillion.v1.ListFlowsResponse
-	45, // [45:53] is the sub-list for method output_type
-	37, // [37:45] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	30, // 23: pillion.v1.Flow.last:type_name -> google.protobuf.Timestamp
+	21, // 24: pillion.v1.Flow.src_pod:type_name -> pillion.v1.Pod
+	21, // 25: pillion.v1.Flow.dst_pod:type_name -> pillion.v1.Pod
+	30, // 26: pillion.v1.Pod.seen:type_name -> google.protobuf.Timestamp
+	0,  // 27: pillion.v1.ListFlowsRequest.selection:type_name -> pillion.v1.Selection
+	30, // 28: pillion.v1.ListFlowsRequest.from:type_name -> google.protobuf.Timestamp
+	30, // 29: pillion.v1.ListFlowsRequest.to:type_name -> google.protobuf.Timestamp
+	20, // 30: pillion.v1.ListFlowsResponse.flows:type_name -> pillion.v1.Flow
+	0,  // 31: pillion.v1.TrafficMatrixRequest.selection:type_name -> pillion.v1.Selection
+	30, // 32: pillion.v1.TrafficMatrixRequest.from:type_name -> google.protobuf.Timestamp
+	30, // 33: pillion.v1.TrafficMatrixRequest.to:type_name -> google.protobuf.Timestamp
+	26, // 34: pillion.v1.TrafficMatrixResponse.volumes:type_name -> pillion.v1.TrafficVolume
+	26, // 35: pillion.v1.TrafficMatrixResponse.total:type_name -> pillion.v1.TrafficVolume
+	30, // 36: pillion.v1.ServiceLevelsRequest.from:type_name -> google.protobuf.Timestamp
+	30, // 37: pillion.v1.ServiceLevelsRequest.to:type_name -> google.protobuf.Timestamp
+	30, // 38: pillion.v1.ServiceLevelsResponse.to:type_name -> google.protobuf.Timestamp
+	29, // 39: pillion.v1.ServiceLevelsResponse.level:type_name -> pillion.v1.ServiceLevel
+	5,  // 40: pillion.v1.FlowService.Windows:input_type -> pillion.v1.WindowsRequest
+	7,  // 41: pillion.v1.FlowService.WatchWindows:input_type -> pillion.v1.WatchWindowsRequest
+	12, // 42: pillion.v1.FlowService.WatchPairs:input_type -> pillion.v1.WatchPairsRequest
+	14, // 43: pillion.v1.FlowService.SiteMatrix:input_type -> pillion.v1.SiteMatrixRequest
+	9,  // 44: pillion.v1.FlowService.PairClocks:input_type -> pillion.v1.PairClocksRequest
+	24, // 45: pillion.v1.FlowService.TrafficMatrix:input_type -> pillion.v1.TrafficMatrixRequest
+	27, // 46: pillion.v1.FlowService.ServiceLevels:input_type -> pillion.v1.ServiceLevelsRequest
+	22, // 47: pillion.v1.FlowService.ListFlows:input_type -> pillion.v1.ListFlowsRequest
+	6,  // 48: pillion.v1.FlowService.Windows:output_type -> pillion.v1.WindowsResponse
+	8,  // 49: pillion.v1.FlowService.WatchWindows:output_type -> pillion.v1.WatchWindowsResponse
+	19, // 50: pillion.v1.FlowService.WatchPairs:output_type -> pillion.v1.WatchPairsResponse
+	15, // 51: pillion.v1.FlowService.SiteMatrix:output_type -> pillion.v1.SiteMatrixResponse
+	10, // 52: pillion.v1.FlowService.PairClocks:output_type -> pillion.v1.PairClocksResponse
+	25, // 53: pillion.v1.FlowService.TrafficMatrix:output_type -> pillion.v1.TrafficMatrixResponse
+	28, // 54: pillion.v1.FlowService.ServiceLevels:output_type -> pillion.v1.ServiceLevelsResponse
+	23, // 55: pillion.v1.FlowService.ListFlows:output_type -> pillion.v1.ListFlowsResponse
+	48, // [48:56] is the sub-list for method output_type
+	40, // [40:48] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_flow_proto_init() }
@@ -3204,7 +3317,7 @@ func file_flow_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_flow_proto_rawDesc), len(file_flow_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   29,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

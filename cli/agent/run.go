@@ -23,6 +23,7 @@ type runCmd struct {
 	TokenFile string            `help:"File that contains the join token." placeholder:"FILE"`
 	Name      string            `help:"Name of this agent; default: that of the node with hyphens for dots, or the host name up to the first dot." placeholder:"NAME"`
 	Node      string            `help:"Name of this host in Kubernetes." env:"PILLION_NODE" placeholder:"NAME"`
+	Pods      bool              `name:"kubernetes" help:"Report the pods of this node from the Kubernetes API; requires --node and the rights to list and watch pods."`
 	Label     map[string]string `help:"Label that this host claims; sessions select it by the label once an operator has approved it. Repeatable." placeholder:"KEY=VALUE"`
 	Data      string            `help:"Directory of the identity and the spool; default: ${folder}." placeholder:"DIR"`
 	Spool     quantity.Size     `help:"Maximum size of the spool, such as 512MiB; default: 1GiB." placeholder:"SIZE"`
@@ -87,6 +88,7 @@ func (c *runCmd) settings() (service.Config, error) {
 	}
 	config.Server, config.Name = cmp.Or(c.Server, config.Server), cmp.Or(c.Name, config.Name)
 	config.Node = cmp.Or(c.Node, config.Node)
+	config.Kubernetes.Enabled = config.Kubernetes.Enabled || c.Pods
 	config.Bus = cmp.Or(c.Bus, config.Bus)
 	config.Folder, config.OML = cmp.Or(c.Data, config.Folder), cmp.Or(c.OML, config.OML)
 	config.User = cmp.Or(c.User, config.User)

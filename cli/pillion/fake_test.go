@@ -397,10 +397,16 @@ func (f *fake) ListFlows(_ context.Context, r *pillionv1.ListFlowsRequest) (*pil
 	}
 	nan := math.NaN()
 	none := &pillionv1.Distribution{MinNs: nan, MeanNs: nan, P50Ns: nan, P90Ns: nan, P99Ns: nan, MaxNs: nan}
-	return &pillionv1.ListFlowsResponse{Found: 3, Flows: []*pillionv1.Flow{
+	flows := []*pillionv1.Flow{
 		{Src: "10.0.0.1", Dst: "10.9.0.2", Proto: "tcp", Sport: 40000, Dport: 443, Total: total, Last: at(time.Second)},
 		{Src: "2001:db8::1", Dst: "2001:db8::2", Proto: "udp", Dport: 53, Total: &pillionv1.Window{Delay: none, Ipdv: none, ClockErrorNs: nan}, Last: at(0)},
-	}}, nil
+	}
+	if r.GetSelection().GetSession() == "pods" {
+		flows[0].SrcPod = &pillionv1.Pod{Namespace: "shop", Name: "cart-5d9c7b6f4-x2x9k", Node: "w1", Seen: at(0), Held: true}
+		flows[0].DstPod = &pillionv1.Pod{Namespace: "shop", Name: "db-0", Node: "w2", Seen: at(-time.Hour)}
+		flows[1].DstPod = &pillionv1.Pod{Namespace: "kube-system", Name: "coredns-7c65d6cfc9-5h7gl", Node: "w2", Seen: at(0), Held: true}
+	}
+	return &pillionv1.ListFlowsResponse{Found: 3, Flows: flows}, nil
 }
 
 func (f *fake) TrafficMatrix(_ context.Context, r *pillionv1.TrafficMatrixRequest) (*pillionv1.TrafficMatrixResponse, error) {

@@ -3,6 +3,7 @@ package pillion
 import (
 	"context"
 	"math"
+	"slices"
 
 	"pillion.dev/api"
 	"pillion.dev/api/pillionv1"
@@ -27,7 +28,8 @@ type flowsCmd struct {
 func (flowsCmd) Help() string {
 	return `Each line aggregates the rows of a flow. LOSS is a share of the expected packets. SAMPLES is the number of packets
 with a time stamp, on which P50, P90 and P99, percentiles of one-way delay, rest; ± is the combined error bound of
-both clocks. IPDV is the 90th percentile of the delay variation between consecutive samples.
+both clocks. IPDV is the 90th percentile of the delay variation between consecutive samples. SRC POD and DST POD are the
+Kubernetes pods, NAMESPACE/NAME, that have the addresses or had them last, if agents report pods (docs/kubernetes.md).
 
 Examples:
 
@@ -57,18 +59,36 @@ func (c *flowsCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 	if n := len(answer.Flows); a.format == "table" && n < int(answer.Found) {
 		a.note("%d of %d flows", n, answer.Found)
 	}
-	t := newTable("flow", ">packets", ">bytes", ">loss", ">samples", ">p50_ns=P50", ">p90_ns=P90", ">p99_ns=P99", "clock_error_ns=±", ">ipdv_p90_ns=IPDV")
+	// The table has columns of pods only if there are any.
+	pods := a.format != "table" || slices.ContainsFunc(answer.Flows, func(f *pillionv1.Flow) bool { return f.SrcPod != nil || f.DstPod != nil })
+	columns := []string{"flow", ">packets", ">bytes", ">loss", ">samples", ">p50_ns=P50", ">p90_ns=P90", ">p99_ns=P99", "clock_error_ns=±", ">ipdv_p90_ns=IPDV"}
+	if pods {
+		columns = append(columns, "src_pod", "dst_pod")
+	}
+	t := newTable(columns...)
 	for _, f := range answer.Flows {
 		w := f.GetTotal()
 		loss := decimal(100*float64(w.GetLost())/float64(w.GetExpected()), 2)
 		if loss.plain != "" {
 			loss.shown += " %"
 		}
-		t.add(text(flowName(flows.Flow{Src: f.Src, Dst: f.Dst, Proto: f.Proto, Sport: f.Sport, Dport: f.Dport})),
+		row := []cell{text(flowName(flows.Flow{Src: f.Src, Dst: f.Dst, Proto: f.Proto, Sport: f.Sport, Dport: f.Dport})),
 			number(w.GetPackets()), byteSize(int64(w.GetBytes())), loss, number(w.GetDelay().GetCount()), delayCell(w.GetDelay().GetP50Ns()),
-			delayCell(w.GetDelay().GetP90Ns()), delayCell(w.GetDelay().GetP99Ns()), clockCell(w.GetDelay().GetCount(), w.GetClockErrorNs()), delayCell(w.GetIpdv().GetP90Ns()))
+			delayCell(w.GetDelay().GetP90Ns()), delayCell(w.GetDelay().GetP99Ns()), clockCell(w.GetDelay().GetCount(), w.GetClockErrorNs()), delayCell(w.GetIpdv().GetP90Ns())}
+		if pods {
+			row = append(row, podCell(f.SrcPod), podCell(f.DstPod))
+		}
+		t.add(row...)
 	}
 	return a.show(messageList(answer.Flows), t, nil)
+}
+
+// podCell names a pod, if one is known.
+func podCell(p *pillionv1.Pod) cell {
+	if p == nil {
+		return text("")
+	}
+	return text(p.GetNamespace() + "/" + p.GetName())
 }
 
 // clockCell is the error bound of the clocks, if there are delays.

@@ -117,6 +117,8 @@ var goldens = []struct {
 	{name: "schedule", line: "schedule --from -1d --to +7d"},
 	{name: "flows", line: "flows --session web"},
 	{name: "flows-json", line: "flows --by pair -o json"},
+	{name: "flows-pods", line: "flows --session pods"},
+	{name: "flows-pods-csv", line: "flows --session pods -o csv"},
 	{name: "matrix", line: "matrix"},
 	{name: "matrix-label", line: "matrix --by label --label site -o csv"},
 	{name: "matrix-host-port", line: "matrix --by host-port --proto tcp"},

@@ -34,9 +34,9 @@ type reportKey struct {
 
 // read groups the rows that an agent delivered. Rows that are invalid are counted.
 func read(agent string, record arrow.RecordBatch) (reports []report, invalid int, err error) {
-	columns, err := columnsOf(record)
+	columns, err := measure.Columns(record, &measure.Sent)
 	if err != nil {
-		return nil, int(record.NumRows()), fmt.Errorf("read rows of %q: %w", agent, err)
+		return nil, int(record.NumRows()), fmt.Errorf("read rows of %q: %w: %w", agent, ErrRow, err)
 	}
 	at := map[reportKey]int{}
 	for i := range int(record.NumRows()) {
@@ -62,28 +62,10 @@ func read(agent string, record arrow.RecordBatch) (reports []report, invalid int
 	return reports, invalid, err
 }
 
-// columnsOf returns the columns of measure.Sent by name, each of its type.
-func columnsOf(record arrow.RecordBatch) (map[string]arrow.Array, error) {
-	columns := map[string]arrow.Array{}
-	for i, field := range record.Schema().Fields() {
-		columns[field.Name] = record.Column(i)
-	}
-	for _, want := range measure.Sent.Fields {
-		column := columns[want.Name]
-		if column == nil {
-			return nil, fmt.Errorf("%w: no column %s", ErrRow, want.Name)
-		}
-		if !arrow.TypeEqual(column.DataType(), measure.ArrowType(want.Type)) {
-			return nil, fmt.Errorf("%w: column %s is %s", ErrRow, want.Name, column.DataType())
-		}
-	}
-	return columns, nil
-}
-
 // readRow copies what it keeps, since the record is released.
 func readRow(columns map[string]arrow.Array, i int) (one report, flow session.SentFlow, err error) {
 	value := func(name string) measure.Value {
-		v, _ := measure.ValueAt(columns[name], i) // columnsOf checked the type
+		v, _ := measure.ValueAt(columns[name], i) // Columns checked the type
 		return v
 	}
 	text := func(name string) string {

@@ -71,21 +71,11 @@ func (t *Topology) AddRows(agent string, record arrow.RecordBatch) error {
 	return err
 }
 
-// columnsOf are the columns of a schema by name, each of its type. A record of the archive may
-// have others, in another order.
+// columnsOf is measure.Columns with the error ErrTrace.
 func columnsOf(record arrow.RecordBatch, schema *measure.Schema) (map[string]arrow.Array, error) {
-	columns := map[string]arrow.Array{}
-	for i, field := range record.Schema().Fields() {
-		columns[field.Name] = record.Column(i)
-	}
-	for _, want := range schema.Fields {
-		column := columns[want.Name]
-		if column == nil {
-			return nil, fmt.Errorf("%w: no column %s", ErrTrace, want.Name)
-		}
-		if !arrow.TypeEqual(column.DataType(), measure.ArrowType(want.Type)) {
-			return nil, fmt.Errorf("%w: column %s is %s", ErrTrace, want.Name, column.DataType())
-		}
+	columns, err := measure.Columns(record, schema)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrTrace, err)
 	}
 	return columns, nil
 }

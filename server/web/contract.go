@@ -9,6 +9,7 @@ import (
 	"pillion.dev/measure/skew"
 	"pillion.dev/server/authority"
 	"pillion.dev/server/control"
+	"pillion.dev/server/pods"
 	clockpairs "pillion.dev/server/skew"
 	"pillion.dev/server/topology"
 	"pillion.dev/session"
@@ -77,6 +78,13 @@ type Live interface {
 	// SubscribeOwn is Subscribe for what this server of a fleet has stored: the sum over all servers
 	// has each row once.
 	SubscribeOwn(streams []string, buffer int) Subscription
+}
+
+// Pods is the part of pods.Names that this package uses.
+type Pods interface {
+	// Find returns the pod that has an address, or had it last, according to an agent or, without one, to those
+	// that believe accepts.
+	Find(address, agent string, believe func(agent string) bool) (pods.Pod, bool)
 }
 
 // Clocks is the part of skew.Clocks that this package uses.

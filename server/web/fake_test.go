@@ -35,6 +35,7 @@ import (
 	"pillion.dev/server/authority"
 	"pillion.dev/server/control"
 	"pillion.dev/server/event"
+	"pillion.dev/server/pods"
 	clockpairs "pillion.dev/server/skew"
 	"pillion.dev/server/topology"
 	"pillion.dev/session"
@@ -477,6 +478,17 @@ func (b *syncBuffer) String() string {
 	return b.text.String()
 }
 
+// fakePods has one pod on the node of agent a, and one on that of b.
+type fakePods struct{}
+
+func (fakePods) Find(address, agent string, believe func(string) bool) (pods.Pod, bool) {
+	p, known := map[string]pods.Pod{
+		"192.0.2.1": {Namespace: "shop", Name: "cart-0", Node: "a.example", Agent: "a", Seen: epoch, Held: true},
+		"192.0.2.2": {Namespace: "shop", Name: "db\xff", Node: "b.example", Agent: "b", Seen: epoch},
+	}[address]
+	return p, known && (agent == "" || agent == p.Agent) && believe(p.Agent)
+}
+
 // fakeClocks has a destination b whose clock is 2 ms ahead of that of a, and drifts.
 type fakeClocks struct{}
 
@@ -502,7 +514,7 @@ func newSite(t testing.TB, change ...func(*Options)) *site {
 	s.roots.AddCert(s.signer.Leaf)
 	options := Options{
 		Page:    fstest.MapFS{"index.html": {Data: []byte("<title>Pillion</title>")}},
-		Control: s.control, Topology: fakeTopology{}, Authority: fakeAuthority{}, Archive: s.archive, Live: s.live, Clocks: fakeClocks{}, Alarms: &fakeAlarms{},
+		Control: s.control, Topology: fakeTopology{}, Authority: fakeAuthority{}, Archive: s.archive, Live: s.live, Clocks: fakeClocks{}, Pods: fakePods{}, Alarms: &fakeAlarms{},
 		Events: s.sink, TLS: &tls.Config{Certificates: []tls.Certificate{s.signer}}, Bus: "tls://:4222",
 		Log:    slog.New(slog.NewTextHandler(s.log, nil)),
 		Health: func(context.Context) []Part { return []Part{{Name: "archive", OK: s.archive.fault == nil}} },

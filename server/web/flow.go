@@ -40,6 +40,7 @@ type flows struct {
 	// siteLabel names the site of an agent.
 	siteLabel string
 	clocks    Clocks
+	pods      Pods
 	control   Control
 	scopes    *scopes
 }
@@ -99,9 +100,21 @@ func (f *flows) ListFlows(ctx context.Context, request *pillionv1.ListFlowsReque
 		response.Flows = append(response.Flows, &pillionv1.Flow{
 			Src: validText(flow.Src), Dst: validText(flow.Dst), Proto: validText(flow.Proto), Sport: flow.Sport, Dport: flow.Dport,
 			Total: windowMessage(&flow.Window, false), Last: timestamppb.New(flow.Last),
+			SrcPod: f.podMessage(ctx, flow.Src, question.Source), DstPod: f.podMessage(ctx, flow.Dst, question.Destination),
 		})
 	}
 	return response, nil
+}
+
+// podMessage is the pod with an address according to an agent, or to those in the caller's scope.
+func (f *flows) podMessage(ctx context.Context, address, agent string) *pillionv1.Pod {
+	p, known := f.pods.Find(address, agent, scopeOf(ctx).HasAgent)
+	if !known {
+		return nil
+	}
+	return &pillionv1.Pod{
+		Namespace: validText(p.Namespace), Name: validText(p.Name), Node: validText(p.Node), Seen: timestamppb.New(p.Seen), Held: p.Held,
+	}
 }
 
 func (f *flows) flowsOf(request *pillionv1.ListFlowsRequest) (archive.Flows, error) {

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -71,6 +72,41 @@ func TestListFlows(t *testing.T) {
 	got := s.archive.asked[0].(archive.Flows)
 	if want := (archive.Flows{From: epoch.Add(-time.Hour), To: epoch, Granularity: "flow", Order: "packets", Limit: 100}); got != want {
 		t.Errorf("asked %+v, want %+v", got, want)
+	}
+}
+
+// TestFlowsNamePods: a pod is named according to the agent at its end of the flow, if the caller may see that agent.
+func TestFlowsNamePods(t *testing.T) {
+	_, option := scopedToken("scoped-viewer", "a")
+	s := newSite(t, option)
+	for _, row := range []struct {
+		name, token string
+		selection   *pillionv1.Selection
+		src, dst    string
+	}{
+		{"any agents", "viewer", nil, "shop/cart-0 on a.example held=true", "shop/db\uFFFD on b.example held=false"},
+		{"agents at both ends", "viewer", &pillionv1.Selection{Source: "a", Destination: "b"}, "shop/cart-0 on a.example held=true", "shop/db\uFFFD on b.example held=false"},
+		{"other agents", "viewer", &pillionv1.Selection{Source: "b", Destination: "a"}, "", ""},
+		{"agent out of the scope", "scoped", nil, "shop/cart-0 on a.example held=true", ""},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			response, err := s.flows(t, row.token).ListFlows(t.Context(), &pillionv1.ListFlowsRequest{Selection: row.selection})
+			if err != nil || len(response.Flows) != 1 {
+				t.Fatalf("got %v, %v", response, err)
+			}
+			text := func(p *pillionv1.Pod) string {
+				if p == nil {
+					return ""
+				}
+				if !p.Seen.AsTime().Equal(epoch) {
+					t.Errorf("seen %v", p.Seen)
+				}
+				return fmt.Sprintf("%s/%s on %s held=%v", p.Namespace, p.Name, p.Node, p.Held)
+			}
+			if f := response.Flows[0]; text(f.SrcPod) != row.src || text(f.DstPod) != row.dst {
+				t.Errorf("got %v and %v, want %q and %q", f.SrcPod, f.DstPod, row.src, row.dst)
+			}
+		})
 	}
 }
 

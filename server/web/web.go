@@ -49,6 +49,7 @@ type Options struct {
 	Archive   Archive
 	Live      Live
 	Clocks    Clocks
+	Pods      Pods
 	Alarms    Alarms
 	Events    event.Sink
 	// Fleet is nil if this server is alone.
@@ -170,7 +171,7 @@ func (s *Server) SetSites(of map[string]string) { s.watched.SetSites(of) }
 func (o *Options) complete() error {
 	for name, missing := range map[string]bool{
 		"Control": o.Control == nil, "Topology": o.Topology == nil, "Authority": o.Authority == nil,
-		"Archive": o.Archive == nil, "Live": o.Live == nil, "Clocks": o.Clocks == nil, "Alarms": o.Alarms == nil, "Events": o.Events == nil, "Health": o.Health == nil,
+		"Archive": o.Archive == nil, "Live": o.Live == nil, "Clocks": o.Clocks == nil, "Pods": o.Pods == nil, "Alarms": o.Alarms == nil, "Events": o.Events == nil, "Health": o.Health == nil,
 		"TLS": o.TLS == nil, "Log": o.Log == nil, "Page": o.Page == nil,
 	} {
 		if missing {
@@ -213,7 +214,7 @@ func (s *Server) routes(ctx context.Context, o Options, seconds *live.Pairs, fil
 	service(pillionv1connect.NewAlarmServiceHandler(&alarms{o.Alarms}, options))
 	service(pillionv1connect.NewSessionServiceHandler(&sessions{o.Control, o.Now}, options))
 	service(pillionv1connect.NewDataServiceHandler(rows, options))
-	measured := &flows{rows, seconds, o.SiteLabel, o.Clocks, o.Control, s.scopes}
+	measured := &flows{rows, seconds, o.SiteLabel, o.Clocks, o.Pods, o.Control, s.scopes}
 	service(pillionv1connect.NewFlowServiceHandler(measured, options))
 	service(pillionv1connect.NewTopologyServiceHandler(&paths{rows, o.Topology, o.Control, seconds, o.Names}, options))
 	service(pillionv1connect.NewServerServiceHandler(&serverService{s, rows.questions}, options))

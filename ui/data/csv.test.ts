@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { FlowSchema } from "../gen/flow_pb.ts";
 import { csv, fileName, flowsCsv, windowsCsv } from "./csv.ts";
 import { columnsOf, gridOf } from "./columns.ts";
-import { flowText } from "./flows.ts";
+import { flowText, podEnds, podsTitle } from "./flows.ts";
 import { noHistogram } from "./window.ts";
 import { figures } from "./window.fixture.ts";
 
@@ -42,8 +42,25 @@ test("flows", () => {
   expect(row?.[head?.indexOf("last") ?? -1]).toBe("1970-01-01T00:00:05.500Z");
   expect(row?.[head?.indexOf("packets") ?? -1]).toBe("7");
   expect(row).toHaveLength(head?.length ?? 0);
+  expect(row?.[head?.indexOf("src_pod") ?? -1]).toBe("");
   expect(flowText(flow)).toBe("tcp [fd77::1]:40000 → [fd77::2]:443");
   expect(flowText({ src: "", dst: "10.0.0.1", proto: "", sport: 0, dport: 53 })).toBe("→ 10.0.0.1:53");
+});
+
+test("flows of pods", () => {
+  const source = { src: "10.1.0.1", dst: "10.2.0.1", srcPod: { namespace: "shop", name: "cart-0", node: "w1", held: true } };
+  const flow = create(FlowSchema, source);
+  const [head, row] = flowsCsv([flow], "w1", "w2").split("\r\n").map((l) => l.split(","));
+  expect(row?.[head?.indexOf("src_pod") ?? -1]).toBe("shop/cart-0");
+  expect(row?.[head?.indexOf("dst_pod") ?? -1]).toBe("");
+  expect(podEnds(flow)).toEqual(["shop/cart-0", "10.2.0.1"]);
+  expect(podsTitle(flow)).toBe("Pod shop/cart-0 on node w1 has 10.1.0.1");
+  const both = create(FlowSchema, { ...source, dstPod: { namespace: "shop", name: "db-0", node: "w2" } });
+  expect(podEnds(both)).toEqual(["shop/cart-0", "shop/db-0"]);
+  expect(podsTitle(both)).toBe("Pod shop/cart-0 on node w1 has 10.1.0.1\nPod shop/db-0 on node w2 last had 10.2.0.1");
+  const last = create(FlowSchema, { dst: "10.2.0.1", dstPod: { namespace: "shop", name: "db-0", node: "w2" } }); // by port: no source
+  expect(podEnds(last)).toEqual(["", "shop/db-0"]);
+  expect(podEnds({ src: "a", dst: "b" })).toBeUndefined();
 });
 
 test("a file's name has pair and range", () => {

@@ -1,5 +1,5 @@
 // CSV export.
-import type { Flow } from "../gen/flow_pb.ts";
+import type { Flow, Pod } from "../gen/flow_pb.ts";
 import { millis } from "./time.ts";
 import { figuresOf, type Corrected, type Figures, type Spread } from "./window.ts";
 
@@ -49,16 +49,18 @@ export function windowsCsv(directions: readonly WrittenDirection[], step: number
   ]);
 }
 
+const podOf = (pod: Pod | undefined): Cell => pod && `${pod.namespace}/${pod.name}`;
+
 /** Flows with their sums, one per row. */
 export function flowsCsv(flows: readonly Flow[], source: string, destination: string): string {
   return csv([
-    ["source", "destination", "src", "dst", "proto", "sport", "dport", "first", "first_ms", "last", "last_ms", ...measured],
+    ["source", "destination", "src", "dst", "proto", "sport", "dport", "src_pod", "dst_pod", "first", "first_ms", "last", "last_ms", ...measured],
     ...flows.map((flow) => {
       const f = flow.total && figuresOf(flow.total);
       const last = millis(flow.last);
       const ports = [flow.sport || undefined, flow.dport || undefined];
       return [
-        source, destination, flow.src, flow.dst, flow.proto, ...ports, f && new Date(f.start).toISOString(), f?.start,
+        source, destination, flow.src, flow.dst, flow.proto, ...ports, podOf(flow.srcPod), podOf(flow.dstPod), f && new Date(f.start).toISOString(), f?.start,
         last === undefined ? undefined : new Date(last).toISOString(), last, ...(f ? ofFigures(f) : []),
       ];
     }),

@@ -1,6 +1,6 @@
 // The flows of one direction over a range of time.
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
-import type { Flow, ListFlowsResponse } from "../gen/flow_pb.ts";
+import type { Flow, ListFlowsResponse, Pod } from "../gen/flow_pb.ts";
 import { flowClient } from "./client.ts";
 import { resource, type Resource } from "./resource.ts";
 import type { Selection } from "./windows.ts";
@@ -55,4 +55,18 @@ const end = (address: string, port: number): string => {
 export function flowText(f: Pick<Flow, "src" | "dst" | "proto" | "sport" | "dport">): string {
   const from = f.src || f.sport ? `${end(f.src, f.sport)} ` : "";
   return `${f.proto ? `${f.proto} ` : ""}${from}→ ${end(f.dst, f.dport)}`;
+}
+
+const podName = (pod: Pod | undefined, address: string): string => (pod ? `${pod.namespace}/${pod.name}` : address);
+
+/** What has both ends of a flow: pods, such as "shop/cart-0", where they are known, or addresses; undefined if neither pod is known. */
+export function podEnds(f: Pick<Flow, "src" | "dst" | "srcPod" | "dstPod">): readonly [source: string, destination: string] | undefined {
+  return f.srcPod || f.dstPod ? [podName(f.srcPod, f.src), podName(f.dstPod, f.dst)] : undefined;
+}
+
+/** Where the pods of a flow run, for people: one line for each. */
+export function podsTitle(f: Pick<Flow, "src" | "dst" | "srcPod" | "dstPod">): string {
+  const lines = ([[f.srcPod, f.src], [f.dstPod, f.dst]] as const).flatMap(([pod, address]) =>
+    pod ? [`Pod ${podName(pod, "")} on node ${pod.node} ${pod.held ? "has" : "last had"} ${address}`] : []);
+  return lines.join("\n");
 }

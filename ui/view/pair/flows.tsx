@@ -2,7 +2,7 @@
 import { useMemo, useRef } from "preact/hooks";
 import type { Drawn } from "../../data/pair.ts";
 import { flowsCsv, save, fileName } from "../../data/csv.ts";
-import { flowsOf, flowText, granularities, type Granularity } from "../../data/flows.ts";
+import { flowsOf, flowText, granularities, podEnds, podsTitle, type Granularity } from "../../data/flows.ts";
 import { ago, bytes, clock, count, duration, lossOf, moment, share } from "../../data/quantity.ts";
 import { useResource } from "../../data/resource.ts";
 import { refine } from "../../data/route.ts";
@@ -23,7 +23,7 @@ const delay = (key: "p50" | "p90" | "p99" | "max", title: string, help: string):
 });
 
 const columns: readonly Column<Flow>[] = [
-  { key: "flow", title: "Flow", cell: (f) => <a class="pair-flow" href={flowAddress(f)} title="Show only this flow">{flowText(f)}</a> },
+  { key: "flow", title: "Flow", cell: (f) => <FlowCell f={f} /> },
   { key: "packets", title: "Packets", number: true, help: "Marked packets received", cell: (f) => count(f.total?.packets) },
   { key: "bytes", title: "Volume", number: true, help: "IP bytes without marks", cell: (f) => bytes(Number(f.total?.bytes ?? 0)) },
   { key: "lost", title: "Loss", number: true, help: "Share of the packets sent that were lost (RFC 7680)", cell: (f) => share(lossOf(Number(f.total?.lost ?? 0), Number(f.total?.expected ?? 0))) },
@@ -34,6 +34,16 @@ const columns: readonly Column<Flow>[] = [
   delay("max", "Max", "Maximum one-way delay"),
   { key: "last", title: "Last seen", number: true, help: "End of the last row of the flow", cell: (f) => <LastSeen ms={millis(f.last)} /> },
 ];
+
+function FlowCell({ f }: { f: Flow }) {
+  const pods = podEnds(f);
+  return (
+    <>
+      <a class="pair-flow" href={flowAddress(f)} title="Show only this flow">{flowText(f)}</a>
+      {pods && <span class="pair-pods soft small" title={podsTitle(f)}><span>{pods[0]}</span> → <span>{pods[1]}</span></span>}
+    </>
+  );
+}
 
 function LastSeen({ ms }: { ms: number | undefined }) {
   if (ms === undefined) return <>–</>;
