@@ -201,44 +201,42 @@ function targets(ways: Counted[], rim: ReadonlyMap<string, Point>): { id: string
     .map(([id, s]) => ({ id, point: { x: s.x / s.count, y: s.y / s.count } }));
 }
 
+const row = 1 << 16; // cells; more than any graph has in a row
+
+/** The cells that a point within one can touch, its own first. */
+const around = [0, 1, -1, row, -row, row + 1, row - 1, 1 - row, -row - 1];
+
 /** Space tracks occupied positions. */
 class Space {
-  private cells = new Map<string, Point[]>();
+  private cells = new Map<number, Point[]>();
 
   constructor(taken: ReadonlyMap<string, Point>) {
     for (const p of taken.values()) this.add(p);
   }
 
-  private key = (x: number, y: number): string => `${Math.floor(x / apart)} ${Math.floor(y / apart)}`;
-
   add(p: Point): void {
-    const key = this.key(p.x, p.y);
+    const key = Math.floor(p.x / apart) * row + Math.floor(p.y / apart);
     const cell = this.cells.get(key);
     if (cell) cell.push(p);
     else this.cells.set(key, [p]);
   }
 
-  private free(p: Point): boolean {
-    for (let dx = -1; dx <= 1; dx++) {
-      for (let dy = -1; dy <= 1; dy++) {
-        const cell = this.cells.get(this.key(p.x + dx * apart, p.y + dy * apart));
-        if (cell?.some((o) => Math.hypot(o.x - p.x, o.y - p.y) < apart)) return false;
-      }
-    }
-    return true;
+  private free(x: number, y: number): boolean {
+    const middle = Math.floor(x / apart) * row + Math.floor(y / apart);
+    return !around.some((to) => this.cells.get(middle + to)?.some((o) => (o.x - x) ** 2 + (o.y - y) ** 2 < apart * apart));
   }
 
   /** The nearest free position, searched in rings. */
   near(want: Point): Point {
     const start = { x: Math.round(want.x), y: Math.round(want.y) };
-    if (this.free(start)) return start;
+    if (this.free(start.x, start.y)) return start;
     for (let ring = 1; ; ring++) {
       const distance = (ring * apart) / 4;
       const turns = Math.max(8, Math.ceil((2 * Math.PI * distance) / (apart / 4)));
       for (let i = 0; i < turns; i++) {
         const angle = -Math.PI / 2 + (2 * Math.PI * i) / turns;
         const p = { x: Math.round(start.x + distance * Math.cos(angle)), y: Math.round(start.y + distance * Math.sin(angle)) };
-        if (this.free(p)) return p;
+        if (this.free(p.x, p.y)) return p;
       }
     }
   }

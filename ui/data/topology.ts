@@ -3,6 +3,7 @@ import { signal } from "@preact/signals";
 import type { GetTopologyResponse, Node, OneWay } from "../gen/topology_pb.ts";
 import { topologyClient } from "./client.ts";
 import { resource } from "./resource.ts";
+import { nextTask } from "./task.ts";
 import { millis } from "./time.ts";
 
 /** What is requested. */
@@ -33,9 +34,6 @@ export const topology = resource(5000, async (abort) => {
   kept = { answer, of, at: Date.now() };
   return answer;
 });
-
-/** Ends a task, so that the page can react before the next step with many paths. */
-export const nextTask = (): Promise<void> => new Promise((done) => setTimeout(done));
 
 /** Requests the topology even if the last answer is recent. */
 export function retrace(): Promise<void> {

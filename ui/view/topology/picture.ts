@@ -1,6 +1,6 @@
 // The picture of a graph of paths: groups, colours and highlights.
-import type { Dot, Picture, Stroke } from "../../chart/graph-draw.ts";
 import type { Shape } from "../../chart/graph-layout.ts";
+import type { Dot, Picture, Stroke } from "../../chart/graph-scene.ts";
 import { PairCounter, type Losses } from "../../data/bound.ts";
 import { forwarding, groupsOf, type Group } from "../../data/group.ts";
 import { isEnd, nodeName, stepsOf, type Graph, type PathEntry, type Way } from "../../data/topology.ts";

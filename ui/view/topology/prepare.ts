@@ -1,6 +1,7 @@
 // The graph of an answer, computed in several tasks: with tens of thousands of paths one would block the page.
 import { useEffect, useState } from "preact/hooks";
-import { graphOf, nextTask, type Family, type Graph, type Topology } from "../../data/topology.ts";
+import { nextTask } from "../../data/task.ts";
+import { graphOf, type Family, type Graph, type Topology } from "../../data/topology.ts";
 import { shownFamily, type Choice } from "./choice.ts";
 import { grouped, type Grouped } from "./picture.ts";
 
