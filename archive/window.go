@@ -72,9 +72,11 @@ type Flows struct {
 	// Order is packets, bytes, lost (the share), p50, p90, p99, max or last; largest first.
 	Order     string
 	Ascending bool
-	// Search selects flows whose text contains it, ignoring case.
-	Search string
-	Limit  int
+	// Search selects flows whose text contains it, ignoring case, and those from SearchSrc or to SearchDst: addresses whose
+	// names match.
+	Search               string
+	SearchSrc, SearchDst []string
+	Limit                int
 	// Sample as in Windows.
 	Sample int64
 }

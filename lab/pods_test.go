@@ -98,10 +98,17 @@ func TestPods(t *testing.T) {
 	}
 	pods("shop/cart-0 shop/db-0")
 	pods("shop/cart-0 shop/db-0", "--source", "a", "--destination", "b")
+	pods("shop/cart-0 shop/db-0", "--source", "a", "--destination", "b", "--search", "CART-0")
+	pods("", "--source", "b", "--destination", "b", "--search", "cart-0")
 	apis["a"].Delete("shop/cart-0")
 	apis["b"].Delete("shop/db-0")
 	apis["b"].Put("shop/db-1", kubernetestest.Pod("shop", "db-1", "", secondIPv4.String()))
 	pods("shop/cart-0? shop/db-1")
+	// Labels of nodes select agents like those of their configuration.
+	const zone = "topology.kubernetes.io/zone=z1"
+	b.pillion("agents", "approve", "a", zone)
+	b.running("z", "--from", zone, "--to", "b", "--trace=-1s")
+	b.atLeast(1, "SELECT count(*) FROM flows WHERE session = 'z' AND source = 'a' AND agent = 'b'")
 	for _, agent := range []string{"a", "b"} {
 		b.atLeast(1, "SELECT count(*) FROM pods WHERE agent = '%s' AND node = '%s'", agent, kubernetestest.Node)
 	}

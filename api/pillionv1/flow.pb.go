@@ -1970,7 +1970,7 @@ type ListFlowsRequest struct {
 	Order string `protobuf:"bytes,5,opt,name=order,proto3" json:"order,omitempty"`
 	// Ascending order.
 	Ascending bool `protobuf:"varint,6,opt,name=ascending,proto3" json:"ascending,omitempty"`
-	// Only flows whose text contains this.
+	// Only flows whose text, or the NAMESPACE/NAME of one of their pods, contains this.
 	Search string `protobuf:"bytes,7,opt,name=search,proto3" json:"search,omitempty"`
 	// Default 100, at most 1,000.
 	Limit         uint32 `protobuf:"varint,8,opt,name=limit,proto3" json:"limit,omitempty"`

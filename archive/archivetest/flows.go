@@ -147,7 +147,13 @@ func byFlow(b *bed) {
 		"host":        {func(q *archive.Flows) { q.Granularity = "host" }, "0>0 130, 0>0 5", 2},
 		"pair":        {func(q *archive.Flows) { q.Granularity, q.Search = "pair", "A > b" }, "0>0 135", 1},
 		"search":      {func(q *archive.Flows) { q.Search = "[2001:DB8::1]:3 > 192.0.2.2:53 udp" }, "3>53 5", 1},
-		"no wildcard": {func(q *archive.Flows) { q.Search = "%" }, "", 0},
+		"search, addresses": {func(q *archive.Flows) {
+			q.Search, q.SearchSrc, q.SearchDst = "cart", []string{"192.0.2.9", "2001:db8::1"}, []string{"192.0.2.1", "' OR 1=1 --"}
+		}, "3>53 5", 1},
+		"search, address or text":  {func(q *archive.Flows) { q.Search, q.SearchSrc = ":2 >", []string{"2001:db8::1"} }, "2>443 20, 3>53 5", 2},
+		"search, destination":      {func(q *archive.Flows) { q.Search, q.SearchDst, q.Limit = "db", []string{"192.0.2.2"}, 2 }, "1>443 110, 2>443 20", 3},
+		"addresses without search": {func(q *archive.Flows) { q.SearchSrc = []string{"2001:db8::1"} }, "1>443 110, 2>443 20, 3>53 5", 3},
+		"no wildcard":              {func(q *archive.Flows) { q.Search = "%" }, "", 0},
 	} {
 		question := archive.Flows{From: epoch, To: at(60), Granularity: "flow", Order: "packets", Limit: 10}
 		test.change(&question)

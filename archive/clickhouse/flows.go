@@ -117,7 +117,13 @@ func (a *Archive) newFlowsReader(f *answer.Flows, source source) *flowsReader {
 	}
 	q.named, q.group = strings.Join(named, ", "), from+" GROUP BY "+flowNames
 	if f.Question.Search != "" {
-		q.group += " HAVING position(" + flowText + ", lowerUTF8(" + literal(f.Question.Search) + ")) > 0"
+		q.group += " HAVING (position(" + flowText + ", lowerUTF8(" + literal(f.Question.Search) + ")) > 0"
+		for i, addresses := range [][]string{f.Question.SearchSrc, f.Question.SearchDst} {
+			if len(addresses) > 0 {
+				q.group += fmt.Sprintf(" OR k%d IN (%s)", i, literals(addresses))
+			}
+		}
+		q.group += ")"
 	}
 	direction := "ASC"
 	if f.Descending {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"pillion.dev/archive"
 	"pillion.dev/archive/answer"
@@ -66,8 +67,17 @@ func groups(f *answer.Flows) (sql string, arguments []any) {
 	where, arguments := where(&f.Survey)
 	search := "true"
 	if f.Question.Search != "" {
-		search = "contains(" + flowText + ", lower(?))"
+		search = "(contains(" + flowText + ", lower(?))"
 		arguments = append(arguments, f.Question.Search)
+		for i, addresses := range [][]string{f.Question.SearchSrc, f.Question.SearchDst} {
+			if len(addresses) > 0 {
+				search += fmt.Sprintf(" OR k%d IN (?%s)", i, strings.Repeat(", ?", len(addresses)-1))
+			}
+			for _, address := range addresses {
+				arguments = append(arguments, address)
+			}
+		}
+		search += ")"
 	}
 	direction := "ASC"
 	if f.Descending {

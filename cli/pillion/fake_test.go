@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -405,6 +406,10 @@ func (f *fake) ListFlows(_ context.Context, r *pillionv1.ListFlowsRequest) (*pil
 		flows[0].SrcPod = &pillionv1.Pod{Namespace: "shop", Name: "cart-5d9c7b6f4-x2x9k", Node: "w1", Seen: at(0), Held: true}
 		flows[0].DstPod = &pillionv1.Pod{Namespace: "shop", Name: "db-0", Node: "w2", Seen: at(-time.Hour)}
 		flows[1].DstPod = &pillionv1.Pod{Namespace: "kube-system", Name: "coredns-7c65d6cfc9-5h7gl", Node: "w2", Seen: at(0), Held: true}
+	}
+	if r.Search != "" {
+		found := slices.DeleteFunc(flows, func(f *pillionv1.Flow) bool { return !strings.Contains(f.GetDstPod().GetName(), r.Search) })
+		return &pillionv1.ListFlowsResponse{Found: uint32(len(found)), Flows: found}, nil
 	}
 	return &pillionv1.ListFlowsResponse{Found: 3, Flows: flows}, nil
 }

@@ -21,6 +21,7 @@ type flowsCmd struct {
 	FromSite    *string `placeholder:"SITE" help:"With --by site and --to-site: one line per pair of agents from this site; empty: from agents without one."`
 	ToSite      *string `placeholder:"SITE" help:"The other of the two sites."`
 	Order       string  `default:"packets" enum:"packets,bytes,lost,p50,p90,p99,max,last" placeholder:"NAME" help:"Sort by this column, largest first: packets, bytes, lost, p50, p90, p99, max, last (${default})."`
+	Search      string  `placeholder:"TEXT" help:"Flows whose addresses, ports and protocol, or names of pods, contain this text, ignoring case."`
 	Limit       uint32  `default:"100" placeholder:"N" help:"Maximum number of flows, up to 1000 (${default})."`
 }
 
@@ -35,6 +36,7 @@ Examples:
 
   pillion flows --session web-delay
   pillion flows --by host --order p99 --from -1d -o json
+  pillion flows --source node1 --search shop/cart
 
 Figures by site are those of the last minute. A site is the value of a label of agents, by default of site (site_label
 in the configuration of the server); WORST PAIR is that of agents with the highest loss, or else the highest delays. With two
@@ -51,7 +53,7 @@ func (c *flowsCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 	}
 	answer, err := client.Flows.ListFlows(ctx, &pillionv1.ListFlowsRequest{
 		Selection: &pillionv1.Selection{Session: c.Session, Source: c.Source, Destination: c.Destination},
-		From:      c.From.message(), To: c.To.message(), Granularity: c.By, Order: c.Order, Limit: c.Limit,
+		From:      c.From.message(), To: c.To.message(), Granularity: c.By, Order: c.Order, Search: c.Search, Limit: c.Limit,
 	})
 	if err != nil {
 		return failed("list flows", err)

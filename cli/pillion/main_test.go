@@ -118,6 +118,7 @@ var goldens = []struct {
 	{name: "flows", line: "flows --session web"},
 	{name: "flows-json", line: "flows --by pair -o json"},
 	{name: "flows-pods", line: "flows --session pods"},
+	{name: "flows-search", line: "flows --session pods --search coredns"},
 	{name: "flows-pods-csv", line: "flows --session pods -o csv"},
 	{name: "matrix", line: "matrix"},
 	{name: "matrix-label", line: "matrix --by label --label site -o csv"},

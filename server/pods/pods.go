@@ -32,6 +32,8 @@ const (
 	textMax = 253
 	// keep is how long the last name of an address is known after its agent last reported it.
 	keep = 24 * time.Hour
+	// searchMax bounds the addresses that a search finds.
+	searchMax = 1000
 	// fresh is how long a pod is taken to hold an address without a report; there is one every ten minutes.
 	fresh = 25 * time.Minute
 )
@@ -158,6 +160,31 @@ func (n *Names) Find(address, agent string, believe func(agent string) bool) (Po
 		return Pod{}, false
 	}
 	return found, known
+}
+
+// Search returns addresses that Find has a pod of whose NAMESPACE/NAME contains a text, ignoring case. Sorted.
+func (n *Names) Search(text, agent string, believe func(agent string) bool) (addresses []string) {
+	n.mu.RLock()
+	var candidates []netip.Addr
+	text = strings.ToLower(text)
+	for address, all := range n.by {
+		if slices.ContainsFunc(all, func(p Pod) bool { return p.matches(text) }) {
+			candidates = append(candidates, address)
+		}
+	}
+	n.mu.RUnlock()
+	slices.SortFunc(candidates, netip.Addr.Compare)
+	for _, address := range candidates {
+		if p, known := n.Find(address.String(), agent, believe); known && p.matches(text) && len(addresses) < searchMax {
+			addresses = append(addresses, address.String())
+		}
+	}
+	return addresses
+}
+
+// matches reports whether the name contains a text in lower case.
+func (p *Pod) matches(text string) bool {
+	return strings.Contains(strings.ToLower(p.Namespace+"/"+p.Name), text)
 }
 
 // Expire drops names that were last reported a day ago.

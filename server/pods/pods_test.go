@@ -114,6 +114,38 @@ func TestFindBelieves(t *testing.T) {
 	}
 }
 
+// TestSearch: addresses are found by the pod that Find returns, not by others.
+func TestSearch(t *testing.T) {
+	n, c := newNames()
+	for agent, rows := range map[string][]measuretest.Fields{
+		"a": {row("10.1.0.9", "shop/cart-0", true), row("10.1.0.2", "shop/Cart-1", true), row("10.1.0.3", "carts/db", true), row("10.1.0.4", "shop/db", true)},
+		"b": {row("10.1.0.4", "shop/cart-2", true), row("10.1.0.5", "shop/cart-3", true)},
+	} {
+		if err := add(t, n, agent, rows...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, test := range []struct{ text, agent, want string }{
+		{"cart", "a", "10.1.0.2 10.1.0.3 10.1.0.9"},
+		{"CART", "", "10.1.0.2 10.1.0.3 10.1.0.5 10.1.0.9"}, // agents contradict each other about 10.1.0.4
+		{"shop/cart-0", "a", "10.1.0.9"},
+		{"cart", "b", "10.1.0.4 10.1.0.5"},
+		{"10.1", "", ""},
+		{"cart", "x", ""},
+	} {
+		if got := strings.Join(n.Search(test.text, test.agent, everybody), " "); got != test.want {
+			t.Errorf("%q according to %q: %s, want %s", test.text, test.agent, got, test.want)
+		}
+	}
+	if got := n.Search("cart", "", func(agent string) bool { return agent == "b" }); strings.Join(got, " ") != "10.1.0.4 10.1.0.5" {
+		t.Errorf("if only b is believed: %v", got)
+	}
+	c.now = c.now.Add(keep)
+	if got := n.Search("cart", "", everybody); len(got) > 0 {
+		t.Errorf("a day later: %v", got)
+	}
+}
+
 // TestAddRefuses: invalid rows are skipped, those beside them are kept.
 func TestAddRefuses(t *testing.T) {
 	for _, test := range []struct {
@@ -164,6 +196,9 @@ func TestLimits(t *testing.T) {
 	}
 	if err := add(t, n, "last", row("10.0.0.1", "n/p", true)); !errors.Is(err, ErrName) || !strings.Contains(err.Error(), "limit of 200000 addresses") {
 		t.Errorf("all: %v", err)
+	}
+	if found := n.Search("n/p", "", everybody); len(found) != searchMax {
+		t.Errorf("a search finds %d addresses", len(found))
 	}
 	if err := add(t, n, "0", row("fd00::0:1", "n/q", true)); err != nil || find(n, "fd00::0:1", "0") != "n/q" {
 		t.Errorf("known address: %v, %s", err, find(n, "fd00::0:1", "0"))

@@ -85,6 +85,8 @@ type Pods interface {
 	// Find returns the pod that has an address, or had it last, according to an agent or, without one, to those
 	// that believe accepts.
 	Find(address, agent string, believe func(agent string) bool) (pods.Pod, bool)
+	// Search returns addresses of which Find returns a pod whose name contains a text.
+	Search(text, agent string, believe func(agent string) bool) []string
 }
 
 // Clocks is the part of skew.Clocks that this package uses.

@@ -489,6 +489,15 @@ func (fakePods) Find(address, agent string, believe func(string) bool) (pods.Pod
 	return p, known && (agent == "" || agent == p.Agent) && believe(p.Agent)
 }
 
+func (f fakePods) Search(text, agent string, believe func(string) bool) (addresses []string) {
+	for _, address := range []string{"192.0.2.1", "192.0.2.2"} {
+		if p, known := f.Find(address, agent, believe); known && strings.Contains(p.Name, text) {
+			addresses = append(addresses, address)
+		}
+	}
+	return addresses
+}
+
 // fakeClocks has a destination b whose clock is 2 ms ahead of that of a, and drifts.
 type fakeClocks struct{}
 

@@ -90,6 +90,11 @@ func (f *flows) ListFlows(ctx context.Context, request *pillionv1.ListFlowsReque
 	if err != nil {
 		return nil, err
 	}
+	if question.Search != "" {
+		believe := scopeOf(ctx).HasAgent
+		question.SearchSrc = f.pods.Search(question.Search, question.Source, believe)
+		question.SearchDst = f.pods.Search(question.Search, question.Destination, believe)
+	}
 	answer, err := answerOf(ctx, f.questions, f.archive.Flows, question)
 	if err != nil {
 		return nil, fmt.Errorf("list flows: %w", err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -70,7 +71,7 @@ func TestListFlows(t *testing.T) {
 		t.Errorf("got %v", f)
 	}
 	got := s.archive.asked[0].(archive.Flows)
-	if want := (archive.Flows{From: epoch.Add(-time.Hour), To: epoch, Granularity: "flow", Order: "packets", Limit: 100}); got != want {
+	if want := (archive.Flows{From: epoch.Add(-time.Hour), To: epoch, Granularity: "flow", Order: "packets", Limit: 100}); !reflect.DeepEqual(got, want) {
 		t.Errorf("asked %+v, want %+v", got, want)
 	}
 }
@@ -105,6 +106,33 @@ func TestFlowsNamePods(t *testing.T) {
 			}
 			if f := response.Flows[0]; text(f.SrcPod) != row.src || text(f.DstPod) != row.dst {
 				t.Errorf("got %v and %v, want %q and %q", f.SrcPod, f.DstPod, row.src, row.dst)
+			}
+		})
+	}
+}
+
+// TestFlowsOfPods: a search finds addresses by the names that the answer would have.
+func TestFlowsOfPods(t *testing.T) {
+	_, option := scopedToken("scoped-viewer", "a")
+	s := newSite(t, option)
+	for _, row := range []struct {
+		name, token, search string
+		selection           *pillionv1.Selection
+		src, dst            []string
+	}{
+		{"any agents", "viewer", "cart", nil, []string{"192.0.2.1"}, []string{"192.0.2.1"}},
+		{"agents at both ends", "viewer", "cart", &pillionv1.Selection{Source: "a", Destination: "b"}, []string{"192.0.2.1"}, nil},
+		{"other agents", "viewer", "cart", &pillionv1.Selection{Source: "b", Destination: "b"}, nil, nil},
+		{"agent out of the scope", "scoped", "db", nil, nil, nil},
+		{"no search", "viewer", "", nil, nil, nil},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			if _, err := s.flows(t, row.token).ListFlows(t.Context(), &pillionv1.ListFlowsRequest{Selection: row.selection, Search: row.search}); err != nil {
+				t.Fatal(err)
+			}
+			asked := s.archive.asked[len(s.archive.asked)-1].(archive.Flows)
+			if asked.Search != row.search || !reflect.DeepEqual(asked.SearchSrc, row.src) || !reflect.DeepEqual(asked.SearchDst, row.dst) {
+				t.Errorf("asked %+v, want %v and %v", asked, row.src, row.dst)
 			}
 		})
 	}

@@ -1232,7 +1232,7 @@ export type ListFlowsRequest = Message<"pillion.v1.ListFlowsRequest"> & {
   ascending: boolean;
 
   /**
-   * Only flows whose text contains this.
+   * Only flows whose text, or the NAMESPACE/NAME of one of their pods, contains this.
    *
    * @generated from field: string search = 7;
    */

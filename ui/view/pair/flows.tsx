@@ -79,7 +79,7 @@ export function TopFlows({ drawn, live, missing, clock }: { drawn: () => Drawn |
         <div class="pair-switch" role="group" aria-label="Aggregate by">
           {granularities.map((g) => <button key={g} type="button" aria-pressed={g === by} onClick={() => refine({ by: g === "flow" ? undefined : g })}>{words[g]}</button>)}
         </div>
-        <label class="pair-search"><Icon name="search" /><Search label="Search flows" placeholder="Address, port, protocol" value={find} onSearch={(text) => refine({ find: text || undefined })} /></label>
+        <label class="pair-search"><Icon name="search" /><Search label="Search flows" placeholder="Address, port, protocol, pod" value={find} onSearch={(text) => refine({ find: text || undefined })} /></label>
         <button type="button" class="quiet" disabled={flows.length === 0} onClick={download}><Icon name="download" />CSV<span class="hidden-text"> of flows</span></button>
       </header>
       {clock === "corrected" && <p class="soft small">Delays of flows are as measured: each is one sum over the whole period, in which the clock offset is not one number.</p>}
