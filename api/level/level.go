@@ -12,6 +12,7 @@ import (
 	"html/template"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -40,6 +41,8 @@ type Report struct {
 	Levels []*pillionv1.ServiceLevel
 	// Found is the number of pairs with packets, of which Levels may be a part.
 	Found int
+	// Limits are the selectors of what the asking token sees; none: everything.
+	Limits []string
 }
 
 // Add adds a message of the answer.
@@ -134,6 +137,48 @@ func Clock(l *pillionv1.ServiceLevel) string {
 	return "±" + quantity.FormatNanos(l.GetClockErrorNs())
 }
 
+// blocksLeast is the smallest number of blocks of time with an interval, as in server/sla.
+const blocksLeast = 10
+
+// LossLack says why the loss has no interval.
+func LossLack(l *pillionv1.ServiceLevel) string {
+	if l.GetExpected() == 0 {
+		return "no packets"
+	}
+	return fmt.Sprintf("fewer than %d blocks", blocksLeast)
+}
+
+// DelayLack says why the delay has no interval.
+func DelayLack(l *pillionv1.ServiceLevel) string {
+	switch {
+	case l.GetDelays() == 0:
+		return "no delays"
+	case l.GetClockUnknown() > 0:
+		return "clock error unknown"
+	}
+	return LossLack(l)
+}
+
+// minutes shows many of them in hours or days.
+func minutes(n uint32) string {
+	switch {
+	case n < 120:
+		return fmt.Sprintf("%d min", n)
+	case n < 48*60:
+		return fmt.Sprintf("%.1f h", float64(n)/60)
+	}
+	return fmt.Sprintf("%.1f d", float64(n)/(24*60))
+}
+
+// grouped has narrow spaces between thousands.
+func grouped(n uint64) string {
+	text := strconv.FormatUint(n, 10)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "\u202f" + text[i:]
+	}
+	return text
+}
+
 //go:embed report.html
 var pageText string
 
@@ -142,8 +187,11 @@ var page = template.Must(template.New("report").Funcs(template.FuncMap{
 	"delay":  Delay,
 	"target": func(ns int64) string { return quantity.FormatNanos(ns) },
 	"clock":  Clock,
-	"delays": func(low, high float64) string { return Interval(Delay(low), Delay(high)) },
-	"shares": func(low, high float64) string { return Interval(Share(low, 4), Share(high, 4)) },
+	"count":  grouped, "minutes": minutes, "delayLack": DelayLack, "lossLack": LossLack,
+	"scarce":  func(l *pillionv1.ServiceLevel) bool { return l.GetSilent() > l.GetUp()+l.GetDown() },
+	"unclear": func(l *pillionv1.ServiceLevel) bool { return l.GetClockUnknown() > 0 },
+	"delays":  func(low, high float64) string { return Interval(Delay(low), Delay(high)) },
+	"shares":  func(low, high float64) string { return Interval(Share(low, 4), Share(high, 4)) },
 	"step": func(ms int64) string {
 		return fmt.Sprintf("%g min", time.Duration(ms*int64(time.Millisecond)).Minutes())
 	},
@@ -165,8 +213,30 @@ func (r *Report) Month() string { return r.Request.GetFrom().AsTime().Format("Ja
 // Scope is that of the question, in words.
 func (r *Report) Scope() string { return strings.Join(r.Request.GetScope(), ", ") }
 
-// Quantile is its name.
+// Seen is what the asking token sees, in words; empty: everything.
+func (r *Report) Seen() string { return strings.Join(r.Limits, ", ") }
+
+// Partial reports whether the month had not ended.
+func (r *Report) Partial() bool { return r.Until.Before(r.Request.GetTo().AsTime()) }
+
+// Judged reports whether there are targets.
+func (r *Report) Judged() bool {
+	return r.Request.GetAvailability() > 0 || r.Request.GetLoss() > 0 || r.Request.GetDelayNs() > 0
+}
+
+// Sorted are the levels for people: those that miss a target first, then those with one undecided.
+func (r *Report) Sorted() []*pillionv1.ServiceLevel {
+	order := []string{"missed", "undecided", "met", ""}
+	return slices.SortedStableFunc(slices.Values(r.Levels), func(a, b *pillionv1.ServiceLevel) int {
+		return slices.Index(order, Worst(a)) - slices.Index(order, Worst(b))
+	})
+}
+
+// Quantile is the share of packets that a target of the delay is about.
 func (r *Report) Quantile() string { return fmt.Sprintf("%.0f %%", 100*r.Request.GetQuantile()) }
+
+// Percentile is the name of the quantile, such as P99.
+func (r *Report) Percentile() string { return fmt.Sprintf("P%.0f", 100*r.Request.GetQuantile()) }
 
 // Count is how many pairs have a verdict as their worst.
 func (r *Report) Count(verdict string) (n int) {

@@ -45,7 +45,7 @@ func (p *paths) GetTopology(ctx context.Context, request *pillionv1.GetTopologyR
 	response := &pillionv1.GetTopologyResponse{}
 	for _, n := range graph.Nodes {
 		var name string
-		if n.Kind == topology.Router && len(n.Addresses) > 0 {
+		if scopeOf(ctx) == nil && n.Kind == topology.Router && len(n.Addresses) > 0 { // it can be the name of another one's host
 			name = p.names.Name(n.Addresses[0])
 		}
 		response.Nodes = append(response.Nodes, &pillionv1.Node{

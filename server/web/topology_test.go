@@ -60,19 +60,23 @@ func isComplete(t *testing.T, m protoreflect.Message) {
 	}
 }
 
-// TestNamesOfRouters: routers have names by reverse DNS once name servers have answered; hosts have none.
+// TestNamesOfRouters: routers have names by reverse DNS once name servers have answered; hosts have none, nor anybody within a scope.
 func TestNamesOfRouters(t *testing.T) {
-	s := newSite(t, func(o *Options) {
+	_, option := scopedToken("scoped-viewer", "a:b")
+	s := newSite(t, option, func(o *Options) {
 		o.Names = dnsname.New(t.Context(), func(_ context.Context, address string) ([]string, error) {
 			return []string{"name-of-" + address + ".example."}, nil
 		})
 	})
 	graph := func() string {
-		_, body := s.post(t, "http1", "/pillion.v1.TopologyService/GetTopology", "viewer", `{}`)
+		_, body := s.post(t, "http1", "/pillion.v1.TopologyService/GetTopology", "operator", `{}`)
 		return body
 	}
 	eventually(t, "the router has its name", func() bool { return strings.Contains(graph(), `"name":"name-of-192.0.2.9.example"`) })
 	if body := graph(); strings.Count(body, "name-of-") != 1 {
 		t.Errorf("others have names: %s", body)
+	}
+	if _, body := s.post(t, "http1", "/pillion.v1.TopologyService/GetTopology", "scoped", `{}`); strings.Contains(body, "name-of-") || !strings.Contains(body, "192.0.2.9") {
+		t.Errorf("within a scope: %s", body)
 	}
 }

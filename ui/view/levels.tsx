@@ -1,14 +1,14 @@
 // Service levels of a month: each pair of hosts beside the targets of a service, with links to the report as a file.
 import { useState } from "preact/hooks";
+import { limited } from "../data/account.ts";
 import { sentence } from "../data/client.ts";
 import { save } from "../data/csv.ts";
-import { countLevels, downloadLevels, monthWords, quantileName, type LevelQuestion } from "../data/levels.ts";
+import { countLevels, downloadLevels, monthRange, monthWords, quantileName, type LevelQuestion } from "../data/levels.ts";
 import { count, duration, ratio } from "../data/quantity.ts";
 import { route } from "../data/route.ts";
 import { Icon } from "../part/icon.tsx";
 import { Notice } from "../part/notice.tsx";
 import { useTitle } from "../part/title.ts";
-import { VerdictMark } from "../part/verdict.tsx";
 import "../style/levels.css";
 import { Bar } from "./levels/bar.tsx";
 import { questionOf } from "./levels/look.ts";
@@ -38,7 +38,7 @@ function Answer({ read, question }: { read: Read; question: LevelQuestion }) {
   const { levels, found, until, done, fault } = read;
   const judged = question.availability > 0 || question.loss > 0 || question.delayNs > 0;
   if (levels.length === 0 && done) {
-    return fault ? null : <Notice title={`No packets were measured in ${monthWords(question.month)}`}>Service levels are of packets that sessions mark between hosts{question.scope.length > 0 ? `, here of ${question.scope.join(", ")}` : ""}. Choose another month, or other hosts.</Notice>;
+    return fault ? null : <Notice title={`No packets were measured in ${monthWords(question.month)}`}>Service levels are of packets that sessions mark between hosts{question.scope.length > 0 ? `, here of ${question.scope.join(", ")}` : ""}{limited.value ? ", and of those that this token sees" : ""}, in minutes that are over. Choose another month, or other hosts.</Notice>;
   }
   if (levels.length === 0) return <p class="soft" role="status">Loading… The server reads every minute of the month.</p>;
   const counts = countLevels(levels);
@@ -47,10 +47,10 @@ function Answer({ read, question }: { read: Read; question: LevelQuestion }) {
       <section class="panel level-sums" aria-label="Summary">
         <dl>
           <div><dt>Pairs, one way each</dt><dd>{count(levels.length)}{found > levels.length && <span class="small soft"> {done ? "with most packets, " : ""}of {count(found)}</span>}</dd></div>
-          {judged && (["met", "missed", "undecided"] as const).map((v) => <div key={v}><dt>{sums[v]}</dt><dd><VerdictMark verdict={v} count={counts[v]} /></dd></div>)}
+          {judged && (["met", "missed", "undecided"] as const).map((v) => <div key={v}><dt>{sums[v]}</dt><dd class={counts[v] > 0 ? `level-${v}` : "faint"}>{count(counts[v])}</dd></div>)}
           {targetsOf(question).map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}
         </dl>
-        <p class="small soft" role="status">{!done ? `Reading pair ${count(levels.length + 1)} of ${count(found)}…` : until ? `${monthWords(question.month)}, until ${new Date(until).toISOString().slice(0, 16).replace("T", " ")} UTC. Intervals have a confidence of 95 %.` : ""}
+        <p class="small soft" role="status">{!done ? `Reading pair ${count(levels.length + 1)} of ${count(found)}…` : until ? `${monthWords(question.month)}${until < (monthRange(question.month)?.[1] ?? 0) ? " so far" : ""}, until ${new Date(until).toISOString().slice(0, 16).replace("T", " ")} UTC. Intervals have a confidence of 95 %.` : ""}
           {done && !judged && " There are no targets, so that there are no verdicts."}</p>
       </section>
       <section class="panel" aria-labelledby="level-rows">
@@ -62,7 +62,7 @@ function Answer({ read, question }: { read: Read; question: LevelQuestion }) {
   );
 }
 
-const sums = { met: "All targets", missed: "At least one target", undecided: "Otherwise" };
+const sums = { met: "Meet all targets", missed: "Miss a target", undecided: "Have one undecided" };
 
 function targetsOf(q: LevelQuestion): [string, string][] {
   const all: [string, number, string][] = [
@@ -99,7 +99,7 @@ function Explanation({ outage }: { outage: number }) {
     <details class="level-help">
       <summary>How to read this</summary>
       <p>A minute is <b>down</b> if more than {ratio(outage, 1)} of its packets are lost, otherwise up. Availability is the share of minutes with traffic that are up. Nothing is known about minutes without traffic, which count neither way.</p>
-      <p>Below delay and loss is the interval (95 %). What was sampled are whole days, or shorter blocks if there are few, because packets of one time depend on each other; the interval of the delay includes the errors of both clocks. A target is met or missed if the whole interval is on one side of it, otherwise undecided: what was measured does not show it.</p>
+      <p>Below delay and loss is the interval (95 %), which needs 10 blocks of time with packets. What was sampled are whole days, or shorter blocks if there are few, because packets of one time depend on each other; the interval of the delay includes the errors of both clocks. A target is met or missed if the whole interval is on one side of it, otherwise undecided: what was measured does not show it.</p>
     </details>
   );
 }

@@ -83,7 +83,7 @@ export function Bar({ question }: { question: LevelQuestion }) {
         </span>
         {faults.month && <p class="field-fault" id="level-month-why">{faults.month}</p>}
       </div>
-      {input("scope", "Hosts or pairs", "all, or customer=acme, a:b")}
+      {input("scope", "Hosts or pairs; empty: all", "customer=acme, a:b")}
       <div class="field">
         <label for="level-session">Session</label>
         <select id="level-session" value={session} onChange={(e) => setSession(e.currentTarget.value)}>

@@ -1,4 +1,5 @@
 // The service levels of pairs as a table.
+import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { intervalText, monthRange, quantileName, worstOf, type LevelQuestion } from "../../data/levels.ts";
 import { count, duration, ratio } from "../../data/quantity.ts";
@@ -45,19 +46,21 @@ function columnsOf(question: LevelQuestion): Column<ServiceLevel>[] {
   return [
     { key: "pair", title: "Pair", help: "From the host that marks to the one that reads", cell: (l) => <a href={href(["pair", l.source, l.destination], { from, to, session: question.session })}>{l.source} → {l.destination}</a> },
     { key: "availability", title: "Availability", number: true, help: "Share of the minutes with traffic that are up",
-      cell: (l) => <Figure text={ratio(l.availability, 3)} verdict={l.availabilityVerdict} under={`${count(l.down)} min down, ${count(l.silent)} min without traffic`} /> },
+      cell: (l) => <Figure text={ratio(l.availability, 3)} verdict={l.availabilityVerdict} under={<>{count(l.down)} min down{l.silent > 0 && <>, <span class={l.silent > l.up + l.down ? "level-scarce" : undefined}>{duration(l.silent * 60e9)} without traffic</span></>}</>} /> },
     { key: "delay", title: `Delay, ${quantileName(question.quantile)}`, number: true, help: "One-way delay; its interval includes the errors of the clocks",
-      cell: (l) => <Figure text={duration(l.delayNs)} verdict={l.delayVerdict} under={`${interval(l.delayLowNs, l.delayHighNs, duration)}, clocks ${clockOf(l)}`} /> },
+      cell: (l) => <Figure text={duration(l.delayNs)} verdict={l.delayVerdict} under={`${intervalText(l.delayLowNs, l.delayHighNs, duration) ?? `no interval: ${delayLack(l)}`}${l.clockUnknown > 0 ? "" : `, clocks ${clockOf(l)}`}`} /> },
     { key: "loss", title: "Loss", number: true, help: "Share of lost packets; its interval is about the rate",
-      cell: (l) => <Figure text={ratio(l.loss, 4)} verdict={l.lossVerdict} under={interval(l.lossLow, l.lossHigh, (v) => ratio(v, 4))} /> },
+      cell: (l) => <Figure text={ratio(l.loss, 4)} verdict={l.lossVerdict} under={intervalText(l.lossLow, l.lossHigh, (v) => ratio(v, 4)) ?? `no interval: ${lossLack(l)}`} /> },
     { key: "packets", title: "Packets", number: true, help: "Marked packets that were received or are known as lost",
       cell: (l) => <Figure text={count(l.expected)} verdict="" under={`${count(l.blocks)} ${l.blocks === 1 ? "block" : "blocks"} of ${lengthOf(Number(l.blockMs))}${l.sampled > 1 ? `, delays of 1 row in ${l.sampled}` : ""}`} /> },
   ];
 }
 
-const interval = (low: number, high: number, text: (v: number) => string): string => intervalText(low, high, text) ?? "too little for an interval";
+/** Why there is no interval, as in api/level. */
+const lossLack = (l: ServiceLevel): string => (l.expected === 0n ? "no packets" : "fewer than 10 blocks");
+const delayLack = (l: ServiceLevel): string => (l.delays === 0n ? "no delays" : l.clockUnknown > 0 ? "clock error unknown" : lossLack(l));
 
-const clockOf = (l: ServiceLevel): string => (l.delays === 0n ? "–" : l.clockUnknown > 0 ? "±?" : `±${duration(Number(l.clockErrorNs))}`);
+const clockOf = (l: ServiceLevel): string => (l.delays === 0n ? "–" : `±${duration(Number(l.clockErrorNs))}`);
 
 const lengthOf = (ms: number): string => {
   const hours = Math.round(ms / 3600e3);
@@ -65,7 +68,7 @@ const lengthOf = (ms: number): string => {
 };
 
 /** A figure with its verdict, and what is known of it below. */
-function Figure({ text, verdict, under }: { text: string; verdict: string; under: string }) {
+function Figure({ text, verdict, under }: { text: string; verdict: string; under: ComponentChildren }) {
   return (
     <>
       <span class="level-figure">{verdict && <VerdictMark verdict={verdict as Verdict} />}{text}</span>
