@@ -293,7 +293,7 @@ func (s *server) figures() []web.Figure {
 		{Name: "pillion_ingest_queue_bytes", Help: "Bytes of batches waiting to be stored.", Value: float64(in.QueueBytes)},
 		{Name: "pillion_live_missed_total", Help: "Batches that live subscribers missed because they were too slow.", Value: float64(in.LiveMissed)},
 		{Name: "pillion_bus_received_bytes_total", Help: "Bytes of batches as they came over the bus.", Value: float64(link.Received)},
-		{Name: "pillion_bus_unpacked_bytes_total", Help: "Bytes of the same batches after decompression.", Value: float64(link.Unpacked)},
+		{Name: "pillion_bus_unpacked_bytes_total", Help: "Bytes of batches received over the bus, after decompression.", Value: float64(link.Unpacked)},
 		{Name: "pillion_bus_busy_total", Help: "Batches refused because the queue was full; agents resend them.", Value: float64(link.Busy)},
 		{Name: "pillion_own_rows_dropped_total", Help: "Events and audit records dropped because they came faster than they could be stored.", Value: float64(s.local.Dropped())},
 		{Name: "pillion_sent_reports_total", Help: "Flows in reports of sources that destinations have taken, so that packets which nothing follows count as lost.", Value: float64(s.join.Passed())},

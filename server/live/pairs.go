@@ -33,8 +33,7 @@ const (
 )
 
 // Pairs keeps, for every session and pair of hosts, the figures of the last minute
-// by the second. All watchers share it. It takes about 3 KB per pair, and the
-// histograms of the last seconds. Pairs are divided into shards by their destination, whose
+// by the second. All watchers share it. It takes about 9 KB per pair. Pairs are divided into shards by their destination, whose
 // rows come in one batch.
 type Pairs struct {
 	limit  int

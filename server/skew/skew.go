@@ -77,7 +77,7 @@ type host struct {
 	frequency float64
 }
 
-// New returns a Clocks for at most so many pairs, about 20 KB each; store takes the rows of clock_pairs.
+// New returns a Clocks for at most so many pairs, about 5 KB each; store takes the rows of clock_pairs.
 func New(store func(measure.Sample), most int, now func() time.Time, log *slog.Logger) *Clocks {
 	return &Clocks{store: store, most: most, now: now, log: log, pairs: map[name]*pair{}, hosts: map[string]*host{}}
 }

@@ -38,7 +38,7 @@ type pair struct {
 // pairColumns of the stream flows become counters, in the order of rows.CountNames.
 var pairColumns = [...]struct{ name, help string }{
 	{"pillion_packets_total", "Packets received: marked ones, and others of flows with sparse marks."},
-	{"pillion_bytes_total", "IP bytes of these packets, without the marks."},
+	{"pillion_bytes_total", "IP bytes of the packets that pillion_packets_total counts, without marks."},
 	{"pillion_expected_packets_total", "Packets whose sequence numbers are accounted for."},
 	{"pillion_lost_packets_total", "Expected packets that were not received (RFC 7680)."},
 	{"pillion_duplicated_packets_total", "Packets received more than once (RFC 5560)."},
