@@ -94,7 +94,9 @@ func ioamNamespaces() ([]uint16, error) {
 		return nil, fmt.Errorf("find generic netlink family %s: %w", ioamFamily, err)
 	}
 	request := nl.NewNetlinkRequest(int(family.ID), unix.NLM_F_DUMP)
-	request.AddData(&nl.Genlmsg{Command: ioamDumpNamespaces, Version: ioamVersion})
+	header := new([2]nl.Genlmsg) // a type of two bytes, of which Serialize reads four: the reserved ones as well
+	header[0] = nl.Genlmsg{Command: ioamDumpNamespaces, Version: ioamVersion}
+	request.AddData(&header[0])
 	messages, err := request.Execute(unix.NETLINK_GENERIC, 0)
 	if err != nil {
 		return nil, err
