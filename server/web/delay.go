@@ -6,7 +6,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"pillion.dev/measure/histogram"
 )
@@ -27,28 +26,6 @@ type delayMetric struct {
 	desc      *prometheus.Desc
 	labels    []*dto.LabelPair
 	histogram dto.Histogram
-}
-
-// series is what the metrics of a pair share.
-type series struct {
-	labels  []*dto.LabelPair
-	started *timestamppb.Timestamp
-}
-
-// countMetric is a counter of a pair.
-type countMetric struct {
-	desc *prometheus.Desc
-	series
-	value float64
-}
-
-// Desc implements prometheus.Metric.
-func (m *countMetric) Desc() *prometheus.Desc { return m.desc }
-
-// Write implements prometheus.Metric.
-func (m *countMetric) Write(out *dto.Metric) error {
-	out.Label, out.Counter = m.labels, &dto.Counter{Value: &m.value, CreatedTimestamp: m.started}
-	return nil
 }
 
 // Desc implements prometheus.Metric.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"pillion.dev/archive"
@@ -122,6 +123,28 @@ func (p *pairs) collect(to chan<- prometheus.Metric, scope *archive.Scope) {
 		}
 		to <- newDelay(p.delay, &one.Delay.Histogram, one.Delay.Total.ToFloat64(0)/1e9, of)
 	}
+}
+
+// series is what the metrics of a pair share.
+type series struct {
+	labels  []*dto.LabelPair
+	started *timestamppb.Timestamp
+}
+
+// countMetric is a counter of a pair.
+type countMetric struct {
+	desc *prometheus.Desc
+	series
+	value float64
+}
+
+// Desc implements prometheus.Metric.
+func (m *countMetric) Desc() *prometheus.Desc { return m.desc }
+
+// Write implements prometheus.Metric.
+func (m *countMetric) Write(out *dto.Metric) error {
+	out.Label, out.Counter = m.labels, &dto.Counter{Value: &m.value, CreatedTimestamp: m.started}
+	return nil
 }
 
 // comparePairs is the order in which the registry sorts series, by the names of the labels; it is much faster with what is sorted.
