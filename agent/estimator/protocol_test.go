@@ -67,6 +67,11 @@ func TestReceiverRefuses(t *testing.T) {
 	r := Receiver{Device: "lo", Address: "127.0.0.1:0", Token: "secret", Log: testLog(t), Ready: func(a net.Addr) { address <- a }}
 	served := make(chan error, 1)
 	go func() { served <- r.Serve(t.Context()) }()
+	t.Cleanup(func() { // the context has ended: what serves and logs ends before the test does
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
 	at := <-address
 	const flow = `{"flow":{"source":"127.0.0.1","protocol":"udp","token":"`
 	for text, want := range map[string]string{
