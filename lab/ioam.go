@@ -7,9 +7,10 @@ import (
 	"os"
 	"strconv"
 
-	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"pillion.dev/internal/genl"
 )
 
 // ioamMax is the largest identifier of an IOAM node: 24 bits, of which all ones means that
@@ -39,12 +40,10 @@ func enableIOAM(id uint32) error {
 			return fmt.Errorf("enable ioam: %w", err)
 		}
 	}
-	family, err := netlink.GenlFamilyGet(ioamFamily)
+	request, err := genl.NewRequest(ioamFamily, ioamAddNamespace, ioamVersion, unix.NLM_F_ACK)
 	if err != nil {
-		return fmt.Errorf("find generic netlink family %s: %w", ioamFamily, err)
+		return err
 	}
-	request := nl.NewNetlinkRequest(int(family.ID), unix.NLM_F_ACK)
-	request.AddData(&nl.Genlmsg{Command: ioamAddNamespace, Version: ioamVersion})
 	request.AddData(nl.NewRtAttr(ioamNamespaceID, nl.Uint16Attr(0)))
 	if _, err := request.Execute(unix.NETLINK_GENERIC, 0); err != nil {
 		return fmt.Errorf("add ioam namespace 0: %w", err)

@@ -9,9 +9,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"pillion.dev/internal/genl"
 )
 
 // ioamUnset is the kernel's default of ioam6_id: all 24 bits.
@@ -89,24 +90,17 @@ const (
 )
 
 func ioamNamespaces() ([]uint16, error) {
-	family, err := netlink.GenlFamilyGet(ioamFamily)
+	request, err := genl.NewRequest(ioamFamily, ioamDumpNamespaces, ioamVersion, unix.NLM_F_DUMP)
 	if err != nil {
-		return nil, fmt.Errorf("find generic netlink family %s: %w", ioamFamily, err)
+		return nil, err
 	}
-	request := nl.NewNetlinkRequest(int(family.ID), unix.NLM_F_DUMP)
-	header := new([2]nl.Genlmsg) // a type of two bytes, of which Serialize reads four: the reserved ones as well
-	header[0] = nl.Genlmsg{Command: ioamDumpNamespaces, Version: ioamVersion}
-	request.AddData(&header[0])
 	messages, err := request.Execute(unix.NETLINK_GENERIC, 0)
 	if err != nil {
 		return nil, err
 	}
 	var namespaces []uint16
 	for _, message := range messages {
-		if len(message) < nl.SizeofGenlmsg {
-			continue
-		}
-		attributes, err := nl.ParseRouteAttr(message[nl.SizeofGenlmsg:])
+		attributes, err := genl.Attributes(message)
 		if err != nil {
 			return nil, fmt.Errorf("read answer: %w", err)
 		}

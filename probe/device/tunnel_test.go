@@ -13,6 +13,7 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
+	"pillion.dev/internal/genl"
 	"pillion.dev/internal/netns"
 )
 
@@ -66,10 +67,6 @@ func newKey(h host) *ecdh.PrivateKey {
 
 // configureWireguard gives a device its key and its only peer, which may send everything.
 func configureWireguard(device string, key *ecdh.PrivateKey, peer *ecdh.PublicKey, endpoint netip.Addr) error {
-	family, err := netlink.GenlFamilyGet("wireguard")
-	if err != nil {
-		return err
-	}
 	peers := nl.NewRtAttr(devicePeers|unix.NLA_F_NESTED, nil)
 	only := peers.AddRtAttr(unix.NLA_F_NESTED, nil)
 	only.AddRtAttr(peerPublicKey, peer.Bytes())
@@ -84,8 +81,10 @@ func configureWireguard(device string, key *ecdh.PrivateKey, peer *ecdh.PublicKe
 		one.AddRtAttr(allowedAddress, all.address)
 		one.AddRtAttr(allowedBits, []byte{0})
 	}
-	request := nl.NewNetlinkRequest(int(family.ID), unix.NLM_F_ACK)
-	request.AddData(&nl.Genlmsg{Command: wireguardSet, Version: 1})
+	request, err := genl.NewRequest("wireguard", wireguardSet, 1, unix.NLM_F_ACK)
+	if err != nil {
+		return err
+	}
 	request.AddData(nl.NewRtAttr(deviceName, nl.ZeroTerminated(device)))
 	request.AddData(nl.NewRtAttr(devicePrivateKey, key.Bytes()))
 	request.AddData(nl.NewRtAttr(deviceListenPort, nl.Uint16Attr(wireguardPort)))
