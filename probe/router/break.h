@@ -93,6 +93,7 @@ struct search {
 	struct processor *c;
 	struct pause *b;
 	__u64 now;
+	__u32 next; /* as it was at the start: an interrupt may add a spell meanwhile */
 	__u64 longest;
 	__u64 task;    /* when the latest process so far began */
 	__u64 softirq; /* the same of softirqs */
@@ -114,7 +115,7 @@ static int add_spell(__u32 i, void *context)
 {
 	struct search *f = context;
 	struct pause *b = f->b;
-	struct spell *s = &f->c->spells[(f->c->next - 1 - i) & (SPELLS - 1)];
+	struct spell *s = &f->c->spells[(f->next - 1 - i) & (SPELLS - 1)];
 	__u64 took;
 
 	if (s->end <= b->start) {
@@ -139,7 +140,7 @@ static int add_spell(__u32 i, void *context)
 
 static __always_inline void explain(struct pause *b, struct processor *c, __u64 now)
 {
-	struct search f = {.c = c, .b = b, .now = now, .task = now, .softirq = now};
+	struct search f = {.c = c, .b = b, .now = now, .next = c->next, .task = now, .softirq = now};
 	__u64 half = b->length / 2;
 
 	if (!causes_since) {
