@@ -1,13 +1,5 @@
 package lab_test
 
-import (
-	"os/exec"
-	"path/filepath"
-	"strings"
-	"testing"
-	"time"
-)
-
 // application reports 1,000 samples per second for 12 s to the agent of its host.
 const application = `
 import time
@@ -23,41 +15,3 @@ for n in range(12000):
 oml.close()
 print(oml.dropped, "dropped")
 `
-
-// TestApplicationDuringFaults: every sample that an application reports to the agent of
-// its host is stored once, although the network is cut and the agent killed meanwhile.
-func TestApplicationDuringFaults(t *testing.T) {
-	t.Parallel() // it mostly waits
-	b := service(t, calmHosts)
-	python, err := filepath.Abs("../python")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan []byte, 1)
-	command := exec.Command("env", "PYTHONPATH="+python, "python3", "-c", application)
-	go func() {
-		output, _ := b.Exec(t.Context(), "b", command.Args...)
-		ended <- output
-	}()
-	const rows = "SELECT count(*) FROM oml_trial_app_sine"
-	eventually(t, "first samples to come", func() bool {
-		n, err := b.tryNumber(rows)
-		return err == nil && n > 1000
-	})
-	b.cut(true)
-	for range 2 {
-		time.Sleep(2 * time.Second) // samples accumulate
-		b.kill("agent-b")
-		b.start("agent-b")
-	}
-	if output := string(<-ended); !strings.HasSuffix(output, "\n0 dropped\n") {
-		t.Errorf("output of the application: %q", output)
-	}
-	if n := b.number(rows); n > 11_000 {
-		t.Errorf("%d rows arrived although the network was cut", n)
-	}
-	b.cut(false)
-	b.reaches(12_000, rows)
-	b.reaches(12_000, "SELECT count(DISTINCT number) FROM oml_trial_app_sine WHERE oml_seq = number + 1 AND value = number::DOUBLE / 7 AND agent = 'b'")
-	b.reaches(0, "SELECT sum(gaps) FROM oml_connections")
-}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"testing"
 	"time"
 
 	"pillion.dev/lab/emulator"
@@ -65,37 +64,6 @@ func (b *serviceBed) accounts(port uint16, truth emulator.Flow) {
 	b.reaches(int64(truth.Lost), "SELECT sum(lost) %s", from)
 	b.reaches(int64(truth.Duplicated), "SELECT sum(duplicated) %s", from)
 	b.t.Logf("port %d: %d offered, %d lost, %d duplicated: all in rows", port, truth.Offered, truth.Lost, truth.Duplicated)
-}
-
-// TestWholeLossesAreSeen: loss is exact for flows of one to three packets, of which many are
-// lost whole and others at their end, and while everything is lost.
-func TestWholeLossesAreSeen(t *testing.T) {
-	t.Parallel() // it mostly waits
-	b := service(t, perfect)
-	for i, row := range []struct {
-		name, encoding string
-		sparse         bool
-	}{{"option", "udp-option", false}, {"native", "native", false}, {"sparse", "udp-option", true}} {
-		port := uint16(9000 + i)
-		b.listens("b", port)
-		arguments := []string{"--from", "a", "--to", "b", "--trace=-1s", "--interval=500ms", "--encoding", row.encoding, "--filter", fmt.Sprintf("dport=%d", port)}
-		if row.sparse {
-			arguments = append(arguments, "--sparse-marks")
-		}
-		b.running(row.name, arguments...)
-		b.suffers(0.3)
-		sent := b.short(netip.AddrPortFrom(secondIPv6, port), 1000)
-		truth := b.toPort(port, true)
-		if int(truth.Offered) != sent || truth.Lost < uint64(sent)/5 {
-			t.Errorf("%s: %d sent, truth %+v", row.name, sent, truth)
-		}
-		b.accounts(port, truth)
-		if row.sparse {
-			b.outage(port)
-		}
-		b.suffers(0)
-		b.stopped(row.name)
-	}
 }
 
 // outage loses everything for a while, in the middle of a flow.

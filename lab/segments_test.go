@@ -2,8 +2,6 @@ package lab_test
 
 import (
 	"net/netip"
-	"strings"
-	"testing"
 
 	"pillion.dev/lab/emulator"
 )
@@ -50,35 +48,6 @@ func (b *serviceBed) segmentsOf(session string, first, second emulator.Tally) {
 	if apart := whole - parts; apart < -2 || apart > 2 {
 		b.t.Errorf("%s: the segments take %d ns together, the path %d ns", session, parts, whole)
 	}
-}
-
-// TestSegments: one router marks the packets of a host without Pillion, the next one writes the
-// time of arrival into the marks, and the destination has the delay of each segment. A host
-// that marks its own packets to the same destination is the outer source of segments that
-// overlap: its figures are whole, and the router says which packets it leaves alone.
-func TestSegments(t *testing.T) {
-	t.Parallel() // it mostly waits
-	b := service(t, strings.Replace(divided, "POLICY", consent(t), 1))
-	documented := strings.NewReplacer("--from a ", "--from r1 ", "--waypoint r ", "--waypoint r2 ").Replace(ofClass(t, "docs/agent.md", "ask-waypoint"))
-	b.pillion(strings.Fields(documented)[1:]...)
-	const each = 2000 // packets of each family and session
-	to := []netip.Addr{netip.MustParseAddr("10.77.4.2"), netip.MustParseAddr("fd77:0:0:4::2")}
-	b.running("divided", "--from", "r1", "--to", "b", "--waypoint", "r2", "--trace=-1s", "--stamp-every", "1",
-		"--transit", "r1=10.77.1.0/24,10.77.2.0/24,fd77:0:0:1::/64,fd77:0:0:2::/64")
-	sum := func(link, from string) emulator.Tally { return b.quiet(link, from).Marked }
-	for _, address := range to {
-		b.open("h", "b", netip.AddrPortFrom(address, 9000)).send(each, 5000)
-	}
-	b.settled("r1-r2", "r1", uint64(2*each))
-	first, second := sum("r1-r2", "r1"), sum("r2-b", "r2")
-	if first.Offered < uint64(2*each) || first.Lost == 0 || second.Offered != first.Delivered {
-		t.Errorf("of %d packets %d were marked, %d lost, and %d went on", 2*each, first.Offered, first.Lost, second.Offered)
-	}
-	b.segmentsOf("divided", first, second)
-	if n := b.task("divided", "r2", "destination")["device_amended"]; n != first.Delivered {
-		t.Errorf("the waypoint wrote into %d marks of %d", n, first.Delivered)
-	}
-	b.overlapping(to, each, first, second)
 }
 
 // overlapping has a host mark packets that the ingress edge would mark, too.

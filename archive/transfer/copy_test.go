@@ -1,7 +1,6 @@
 package transfer_test
 
 import (
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"path/filepath"
@@ -179,89 +178,6 @@ func complete(t *testing.T, outcomes []transfer.Outcome, err error) {
 		if !o.Complete() {
 			t.Errorf("%+v", o)
 		}
-	}
-}
-
-// TestCopy: both archives answer the same; a second copy has nothing to do, a later one
-// copies what has arrived since.
-func TestCopy(t *testing.T) {
-	from, servers := newSource(t), clickhousetest.Start(t)
-	from.fill(t)
-	to := openTarget(t, servers.URL("copied"))
-	var last transfer.Progress
-	states := -1
-	options := transfer.Options{Source: "one", Lane: laneOf, ChunkRows: 700, Ready: func(n int) { states = n }, Progress: func(p transfer.Progress) { last = p }}
-	outcomes, err := transfer.Copy(t.Context(), from, to, options)
-	complete(t, outcomes, err)
-	if states != len(from.Deliveries()) || last.Total == 0 || last.Done > last.Total {
-		t.Errorf("%d states, progress %+v", states, last)
-	}
-	same(t, from, to)
-	archivetest.CompareCopy(t, from, to)
-	var again int64
-	options.Progress = func(p transfer.Progress) { again = p.New }
-	outcomes, err = transfer.Copy(t.Context(), from, openTarget(t, servers.URL("copied")), options)
-	complete(t, outcomes, err)
-	if again != 0 {
-		t.Errorf("copied %d rows twice", again)
-	}
-	from.now = from.now.Add(time.Minute)
-	from.store(t, batch(t, "x", typesOf(measure.Int64), 50, 100_000, 10))
-	outcomes, err = transfer.Copy(t.Context(), from, to, options)
-	complete(t, outcomes, err)
-	same(t, from, to)
-	removed, err := to.Retain(t.Context(), from.now.Add(10_000*24*time.Hour-30*time.Second))
-	if n := strings.Count(contents(t, to, "everything"), "\n"); err != nil || removed["everything"] != 18_000 || n != 6010 { // a whole day at a time
-		t.Errorf("%d rows are left of which %v were removed, %v", n, removed, err)
-	}
-	outcomes, err = transfer.Copy(t.Context(), from, to, options)
-	complete(t, outcomes, err)
-}
-
-// TestAcknowledged: batches that the source has stored are not stored again, others are, and
-// servers do not use a target before it knows which.
-func TestAcknowledged(t *testing.T) {
-	from, servers := newSource(t), clickhousetest.Start(t)
-	from.fill(t)
-	to := openTarget(t, servers.URL("acknowledged"))
-	options := transfer.Options{Source: "one", Lane: laneOf}
-	options.Ready = func(int) { // servers start while rows are copied
-		for i, agent := range []string{"x", "y", "z"} {
-			l, err := to.OpenLane(t.Context(), int(laneOf(agent)), 5)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for sequence, want := range map[int]bool{0: false, 3 * (i + 1): false, 3*(i+1) + 1: true} {
-				stored, rejected, err := l.Store(t.Context(), []archive.Batch{batch(t, agent, typesOf(measure.Int64), uint64(sequence), 200_000+i, 1)})
-				if err != nil || len(rejected) > 0 || stored[0] != want {
-					t.Errorf("batch %d of %s: stored %v, %v, %v", sequence, agent, stored, rejected, err)
-				}
-			}
-			if err := l.Close(); err != nil {
-				t.Error(err)
-			}
-		}
-	}
-	outcomes, err := transfer.Copy(t.Context(), from, to, options)
-	complete(t, outcomes, err)
-	if d, err := to.Delivered(t.Context(), "x"); err != nil || d["everything"].Rows != 8001 {
-		t.Errorf("delivered %+v, %v", d, err)
-	}
-	options.Ready = nil
-	outcomes, err = transfer.Copy(t.Context(), from, to, options)
-	complete(t, outcomes, err)
-	from.now = from.now.Add(time.Minute)
-	from.store(t, batch(t, "x", typesOf(measure.Int64), 90, 300_000, 1))
-	if _, err := transfer.Copy(t.Context(), from, to, options); !errors.Is(err, transfer.ErrContinued) {
-		t.Errorf("stored after servers use the target: %v", err)
-	}
-	options.Source = "two"
-	if _, err := transfer.Copy(t.Context(), from, to, options); !errors.Is(err, transfer.ErrOpened) {
-		t.Errorf("into a target in use: %v", err)
-	}
-	options.Stopped = true
-	if _, err := transfer.Copy(t.Context(), from, to, options); err != nil {
-		t.Errorf("while servers are stopped: %v", err)
 	}
 }
 

@@ -1,3 +1,5 @@
+//go:build long
+
 package clickhouse
 
 import (
@@ -9,8 +11,8 @@ import (
 	"pillion.dev/internal/test/clickhousetest"
 )
 
-// TestCompare: both archives answer the same about the same rows.
-func TestCompare(t *testing.T) {
+// TestLongCompare: both archives answer the same about the same rows.
+func TestLongCompare(t *testing.T) {
 	other, err := duckdb.Open(filepath.Join(t.TempDir(), "archive.duckdb"), duckdb.Options{})
 	if err != nil {
 		t.Fatal(err)

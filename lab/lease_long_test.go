@@ -1,3 +1,5 @@
+//go:build long
+
 package lab_test
 
 import (
@@ -6,10 +8,10 @@ import (
 	"time"
 )
 
-// TestServerDies: without a server, sources mark no longer than their lease, and the
+// TestLongServerDies: without a server, sources mark no longer than their lease, and the
 // application is not affected. When it is back, marking resumes, and the rows measured in
 // between are archived once.
-func TestServerDies(t *testing.T) {
+func TestLongServerDies(t *testing.T) {
 	t.Parallel() // it mostly waits
 	b := service(t, twoHosts)
 	app := b.steady(secondIPv4, 2)
@@ -27,9 +29,9 @@ func TestServerDies(t *testing.T) {
 	b.reaches(came(app.end()), "SELECT sum(packets) FROM flows")
 }
 
-// TestDestinationDies: a source does not mark for a destination without an agent.
+// TestLongDestinationDies: a source does not mark for a destination without an agent.
 // Packets that are marked nevertheless are restored by the pinned program.
-func TestDestinationDies(t *testing.T) {
+func TestLongDestinationDies(t *testing.T) {
 	t.Parallel() // it mostly waits
 	b := service(t, perfect)
 	app := b.steady(secondIPv4, 2)
@@ -57,9 +59,9 @@ func TestDestinationDies(t *testing.T) {
 	}
 }
 
-// TestSourceDies: a source that is killed marks no longer than its lease, and marks
+// TestLongSourceDies: a source that is killed marks no longer than its lease, and marks
 // again when it is back.
-func TestSourceDies(t *testing.T) {
+func TestLongSourceDies(t *testing.T) {
 	t.Parallel() // it mostly waits
 	b := service(t, perfect)
 	app := b.steady(secondIPv4, 2)
