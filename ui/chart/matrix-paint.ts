@@ -161,7 +161,7 @@ export class MatrixPainter {
         g.fillRect(x, y, w - 1, h - 1);
         g.fillStyle = g.strokeStyle = inkOn(tone.colour);
         const text = cells.figure?.(row, column);
-        if (text) g.fillText(text, x + w / 2, y + 14, w - 4);
+        if (text) g.fillText(text, x + w / 2, y + (cells.course ? 14 : h / 2 + 4), w - 4);
         if (cells.course?.(row, column, course)) line(g, course, x + 4, y + 19, w - 9, h - 24);
       }
     }

@@ -10,7 +10,7 @@ import type { PathKey } from "./trace.ts";
 const day = 86_400_000;
 
 /** Selectable ranges. */
-export const spans = { "24h": { label: "24 hours", ms: day }, "7d": { label: "7 days", ms: 7 * day }, "30d": { label: "30 days", ms: 30 * day } } as const;
+export const spans = { "24h": { label: "24 h", ms: day }, "7d": { label: "7 d", ms: 7 * day }, "30d": { label: "30 d", ms: 30 * day } } as const;
 export type Span = keyof typeof spans;
 
 /** The shown range. */

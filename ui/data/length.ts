@@ -36,6 +36,11 @@ export function spanText(ns: number): string {
   return rest > 0 || text === "" ? `${text}${rest / (units[unit] ?? 1)}${unit}` : text;
 }
 
+const words: Record<string, string> = { us: "µs", m: "min" };
+
+/** A duration in a sentence: 1 min 30 s. */
+export const spanWords = (ns: number): string => spanText(ns).replace(/([\d.]+)([a-z]+)/g, (_, n: string, unit: string) => `${n}\u00a0${words[unit] ?? unit} `).trim();
+
 /** The API message of a duration. */
 export function spanMessage(ns: number): Duration {
   const seconds = Math.trunc(ns / 1e9);

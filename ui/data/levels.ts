@@ -25,8 +25,8 @@ export interface LevelQuestion {
 /** Quantiles of the delay that a target can have. */
 export const quantiles = [0.5, 0.9, 0.99] as const;
 
-/** The name of a quantile, such as P99. */
-export const quantileName = (q: number): string => `P${Math.round(q * 100)}`;
+/** The name of a quantile, such as p99. */
+export const quantileName = (q: number): string => `p${Math.round(q * 100)}`;
 
 /** The month of a time, in UTC. */
 export const monthAt = (ms: number): string => new Date(ms).toISOString().slice(0, 7);

@@ -10,11 +10,11 @@ it("describes a specification", () => {
   expect(samplingWords(undefined)).toBe("every packet");
   expect(samplingWords(spec({ sampling: { hash: 8 } }).sampling)).toBe("1 in 8 packets, by content");
   expect(samplingWords(spec({ sampling: { hash: 8, hashSeed: "a" } }).sampling)).toBe("1 in 8 packets, by content (seed a)");
-  expect(samplingWords(spec({ sampling: { random: 9, minGap: "0.001s" } }).sampling)).toBe("1 in 9 packets, at random, at least 1ms apart");
+  expect(samplingWords(spec({ sampling: { random: 9, minGap: "0.001s" } }).sampling)).toBe("1 in 9 packets, at random, at least 1\u00a0ms apart");
   expect(trafficWords([])).toBe("all traffic");
   expect(trafficWords(["proto=tcp dport=443", "proto=udp"])).toBe("TCP to port 443; UDP");
   expect(whenWords(spec())).toBe("immediately, until stopped");
-  expect(whenWords(spec({ cron: "0 9 * * 1-5", timeZone: "Europe/Berlin", duration: "28800s" }))).toBe("Monday to Friday at 09:00 (Europe/Berlin), for 8h");
+  expect(whenWords(spec({ cron: "0 9 * * 1-5", timeZone: "Europe/Berlin", duration: "28800s" }))).toBe("Monday to Friday at 09:00 (Europe/Berlin), for 8\u00a0h");
 });
 
 it("finds the differences", () => {

@@ -3,7 +3,7 @@ import type { DescMessage } from "@bufbuild/protobuf";
 import { SessionSpecSchema, type PointOption, type PointRequest, type Sampling, type SessionSpec } from "../gen/session_pb.ts";
 import { cronWords } from "./cron.ts";
 import { filterWords } from "./filter.ts";
-import { spanText } from "./length.ts";
+import { spanWords } from "./length.ts";
 import { settingFacts } from "./setting.ts";
 import { millis, nanos } from "./time.ts";
 import { moment } from "./quantity.ts";
@@ -14,7 +14,7 @@ export function samplingWords(s: Sampling | undefined): string {
   const gap = nanos(s?.minGap) ?? 0;
   const content = s && s.hash > 1 ? `1 in ${s.hash} packets, by content${s.hashSeed && ` (seed ${s.hashSeed})`}` : "every packet";
   const what = s && s.every > 1 ? `1 in ${s.every} packets` : s && s.random > 1 ? `1 in ${s.random} packets, at random` : content;
-  return gap > 0 ? `${what}, at least ${spanText(gap)} apart` : what;
+  return gap > 0 ? `${what}, at least ${spanWords(gap)} apart` : what;
 }
 
 /** Which traffic is measured. */
@@ -23,7 +23,7 @@ export const trafficWords = (filters: readonly string[]): string => (filters.len
 /** When it runs. */
 export function whenWords(s: SessionSpec): string {
   const length = nanos(s.duration) ?? 0;
-  const lasts = length > 0 ? `for ${spanText(length)}` : "until stopped";
+  const lasts = length > 0 ? `for ${spanWords(length)}` : "until stopped";
   const start = millis(s.start);
   if (s.cron) {
     const zone = s.timeZone || "UTC";
@@ -54,7 +54,7 @@ export function facts(s: SessionSpec, settings: readonly PointOption[], schema: 
     { label: "Sampling", text: samplingWords(s.sampling) },
     { label: "Sampling per source", text: byAgent.join("; ") || "none" },
     { label: "When", text: whenWords(s) },
-    { label: "Rows", text: `one every ${spanText(nanos(s.interval) ?? 0)} per ${s.granularity}` },
+    { label: "Rows", text: `one every ${spanWords(nanos(s.interval) ?? 0)} per ${s.granularity}` },
     { label: "Packet records", text: s.records ? "yes" : "no" },
     ...settingFacts(s, settings, schema),
     { label: "Interfaces", text: Object.entries(s.device).sort().map(([a, d]) => `${a}: ${d}`).join(", ") || "by route" },
@@ -62,7 +62,7 @@ export function facts(s: SessionSpec, settings: readonly PointOption[], schema: 
     { label: "Waypoints", text: selectors(s.waypoints) || "none" },
     { label: "Routers", text: selectors(s.routers) || "none" },
     { label: "Further points", text: s.points.map(pointWords).join("; ") || "none" },
-    { label: "Path tracing", text: (nanos(s.trace) ?? 0) > 0 ? `every ${spanText(nanos(s.trace) ?? 0)}` : "off" },
+    { label: "Path tracing", text: (nanos(s.trace) ?? 0) > 0 ? `every ${spanWords(nanos(s.trace) ?? 0)}` : "off" },
   ];
 }
 

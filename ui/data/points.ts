@@ -3,7 +3,7 @@ import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import type { Column, Line, Row, Value } from "../gen/data_pb.ts";
 import type { Point, PointOption, PointView } from "../gen/session_pb.ts";
 import { dataClient, sessionClient } from "./client.ts";
-import { bytes, count, duration, figures, moment } from "./quantity.ts";
+import { bytes, count, duration, figures, moment, rate } from "./quantity.ts";
 import { mapped, resource, type Resource } from "./resource.ts";
 
 const catalogue = resource(300_000, (signal) => sessionClient.listPoints({}, { signal }));
@@ -78,6 +78,7 @@ export function numberText(n: number, unit: string): string {
   if (Number.isNaN(n)) return "–";
   if (unit === "ns") return duration(n);
   if (unit === "bytes") return bytes(n);
+  if (unit === "bit/s") return rate(n);
   const text = Number.isInteger(n) ? count(n) : figures(n);
   return unit === "" || unit === "packets" ? text : `${text} ${unit}`;
 }
@@ -107,7 +108,7 @@ export const cellText = (value: Value, column: Column): string => (/^[sd]port$/.
 export const isNumber = (c: Column): boolean => /^(u?int|float)\d+$/.test(c.type);
 
 /** Heading of a column: its name without the unit. */
-export const heading = (name: string): string => name.replace(/_(ns|bytes)$/, "").replaceAll(/[_-]/g, " ");
+export const heading = (name: string): string => name.replace(/_(ns|bytes|bits_per_second)$/, "").replaceAll(/[_-]/g, " ");
 
 /** A column of a point's stream. */
 export const columnOf = (point: Point, view: PointView, name: string): Column | undefined =>

@@ -67,6 +67,10 @@ export function ago(ms: number, now = Date.now()): string {
   return s < 172800 ? `${Math.round(s / 3600)} h ago` : `${Math.round(s / 86400)} d ago`;
 }
 
+/** A text in which numbers stay on one line with their units. */
+export const unbroken = (text: string): string =>
+  text.replace(/(\d) (?=(?:%|[nµm]?s|min|h|d|packets?|[KMGT]?i?B|[kMGT]?(?:bit|pkt)\/s)(?!\w))/g, "$1\u00a0");
+
 const two = (n: number): string => String(n).padStart(2, "0");
 
 /** Local time of day, such as "14:05:09". */

@@ -98,7 +98,7 @@ export function settingFacts(message: Message, settings: readonly PointOption[],
     const s = settings.find((one) => one.name === f.name);
     const text = texts[f.name] ?? "";
     if (s && !applies(s, (name) => texts[name])) return [];
-    return s ? { label: capital(s.label), text: wordsOf(s, text) } : { label: capital(f.name.replaceAll("_", " ")), text: text || "none" };
+    return s ? { label: capital(s.label), text: wordsOf(s, text).replace(/,(?=\S)/g, ", ") } : { label: capital(f.name.replaceAll("_", " ")), text: text || "none" };
   });
 }
 

@@ -175,7 +175,7 @@ test("hops measured in packets have one-way delays, and a traceroute has round t
     if (!updates) await screenshot(page, "hops", theme); // no picture for the documents: the path is made up
   }
   await path.getByLabel("Measured to").selectOption({ label: "10.77.4.2, traceroute, udp" });
-  await expect.poll(async () => (await path.innerText()).replace(/\s+/g, " "), { timeout: 60_000 }).toMatch(/Round trip Replies .*no delays of a hop/);
+  await expect.poll(async () => (await path.innerText()).replace(/\s+/g, " "), { timeout: 60_000 }).toMatch(/Round trip Replies .*not the delay of a hop/);
   clean();
   await close();
 });

@@ -116,7 +116,7 @@ function InterfacesPanel({ agent }: { agent: Agent }) {
     <section class="panel host-wide" aria-labelledby="interfaces-title">
       <header><h2 id="interfaces-title">Interfaces</h2></header>
       {agent.interfaces.length === 0 ? <p class="soft">The host has not reported its interfaces.</p> : (
-        <div class="scroll-x">
+        <div class="scroll-x" tabIndex={0} role="region" aria-label="Table of interfaces">
           <table>
             <thead><tr><th scope="col">Name</th><th scope="col">State</th><th scope="col" class="number">MTU</th><th scope="col">Addresses</th></tr></thead>
             <tbody>

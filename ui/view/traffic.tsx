@@ -61,7 +61,7 @@ function Answer({ answer, look, stale }: { answer: TrafficMatrixResponse; look: 
         {grid.left > 0 && <p class="small soft">The {side} with most traffic are shown, {count(grid.left)} others are in the table.</p>}
       </section>
       <section class="panel" aria-labelledby="traffic-rows">
-        <h2 id="traffic-rows">Volumes <span class="soft">{answer.found > listMost ? `largest ${listMost} of ${count(answer.found)}` : answer.found}</span></h2>
+        <header><h2 id="traffic-rows">Volumes</h2><span class="soft">{answer.found > listMost ? `largest ${listMost} of ${count(answer.found)}` : answer.found}</span></header>
         <Table caption="Volumes, largest first" columns={columnsOf(look, answer, name)} rows={answer.volumes.slice(0, listMost)} stale={stale} keyOf={(v) => `${v.src} ${v.sport} ${v.dst} ${v.dport} ${v.proto}`} />
       </section>
     </>
@@ -77,7 +77,7 @@ function Total({ total, unread }: { total: TrafficVolume | undefined; unread: bi
       <dl>
         <div><dt>Bytes</dt><dd>{estimateText(total, "bytes")}</dd></div>
         <div><dt>Packets</dt><dd>{estimateText(total, "packets")}</dd></div>
-        <div><dt>Counted</dt><dd>{count(total.packets)} <span class="small soft">packets</span></dd></div>
+        <div><dt>Packets counted</dt><dd>{count(total.packets)}</dd></div>
       </dl>
       <p class="small soft"><Scaling scaling={total.scaling} /> {words?.long} Only flows that sessions measure are counted, where they arrive.</p>
       {unread > 0n && <p class="small bad-text">{count(unread)} packets are in the total only: there are too many flows to read them at once. Choose a coarser grouping or a shorter time.</p>}
@@ -101,7 +101,7 @@ function columnsOf(look: TrafficQuestion, answer: TrafficMatrixResponse, name: (
     { key: "bytes", title: "Bytes", number: true, help: "IP bytes without marks, scaled by sampling", cell: (v) => <Figure volume={v} amount="bytes" /> },
     { key: "packets", title: "Packets", number: true, help: "Scaled by sampling", cell: (v) => <Figure volume={v} amount="packets" /> },
     { key: "share", title: "Share", number: true, help: `Of all ${look.amount}`, cell: (v) => share(all > 0 ? estimate(v, look.amount).value / all : undefined) },
-    { key: "counted", title: "Counted", number: true, help: "Packets that were counted", cell: (v) => count(v.packets) },
+    { key: "counted", title: "Packets counted", number: true, help: "Before scaling", cell: (v) => count(v.packets) },
     { key: "scaling", title: "Figures are", cell: (v) => <Scaling scaling={v.scaling} /> },
   ];
 }

@@ -1,7 +1,7 @@
 // The list of alarms.
 import { acknowledge, stateOf, type State } from "../../data/alarms.ts";
 import { sentence } from "../../data/client.ts";
-import { ago, moment } from "../../data/quantity.ts";
+import { ago, moment, unbroken } from "../../data/quantity.ts";
 import { href } from "../../data/route.ts";
 import { millis } from "../../data/time.ts";
 import type { Alarm } from "../../gen/alarm_pb.ts";
@@ -38,7 +38,7 @@ function Row({ alarm: a, acts, onTake, onMute }: Acts & { alarm: Alarm }) {
       <td data-name="Severity">{a.labels.severity}</td>
       <td data-name="Rule">{a.rule}</td>
       <td data-name="Began"><Since at={millis(a.began)} /></td>
-      <td data-name="Found" class="alarm-found">{a.ending || a.summary}</td>
+      <td data-name="Found" class="alarm-found">{unbroken(a.ending || a.summary)}</td>
       <td class="alarm-actions">{acts && state !== "ended" && <>
         {by ? <Withdraw id={a.id} /> : <button type="button" aria-label={`Acknowledge ${a.summary}`} onClick={() => onTake(a)}>Acknowledge</button>}
         <button type="button" class="quiet" aria-label={`Silence ${a.summary}`} onClick={() => onMute(a)}>Silence</button>
@@ -49,7 +49,7 @@ function Row({ alarm: a, acts, onTake, onMute }: Acts & { alarm: Alarm }) {
 
 function About({ alarm: a }: { alarm: Alarm }) {
   if (a.agent) return <a href={href(["agent", a.agent])}>{a.agent}</a>;
-  const pair = `${a.source || "unknown"} > ${a.destination}`;
+  const pair = `${a.source || "unknown"} → ${a.destination}`;
   return (
     <>
       {a.source ? <a href={href(["pair", a.source, a.destination])}>{pair}</a> : pair}

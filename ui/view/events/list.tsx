@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { operates } from "../../data/account.ts";
 import type { Happening } from "../../data/feed.ts";
 import { kindOf, levelOf } from "../../data/kind.ts";
-import { ago, clock, moment } from "../../data/quantity.ts";
+import { ago, clock, moment, unbroken } from "../../data/quantity.ts";
 import { href } from "../../data/route.ts";
 import { Badge } from "../../part/badge.tsx";
 import { Icon } from "../../part/icon.tsx";
@@ -44,14 +44,14 @@ function Row({ fold, newSince }: { fold: Fold; newSince: number }) {
         {fresh && <span class="event-new">new</span>}
       </div>
       <div class="event-text">
-        <p>{event.message}</p>
+        <p>{unbroken(event.message)}</p>
         <Links happening={fold[0]} />
         {fold.length > 1 && (
           <button type="button" class="quiet event-fold" aria-expanded={open} onClick={() => setOpen(!open)}>
             <Icon name={open ? "up" : "down"} />{fold.length} times since {clock(fold.at(-1)?.time ?? time)}
           </button>
         )}
-        {open && <ol class="event-repeats">{fold.slice(1).map((h) => <li key={h.key}><Time time={h.time} /> <span>{h.event.message}</span></li>)}</ol>}
+        {open && <ol class="event-repeats">{fold.slice(1).map((h) => <li key={h.key}><Time time={h.time} /> <span>{unbroken(h.event.message)}</span></li>)}</ol>}
       </div>
     </li>
   );

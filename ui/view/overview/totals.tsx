@@ -75,7 +75,7 @@ function SiteTotals() {
       <Total name="Pairs with traffic" note={`${count(pairs.length)} pairs of sites`}>{count(sum((p) => p.pairs))}</Total>
       <Total name="Measured packets" note="last minute">{count(sum((p) => Number(p.total?.packets ?? 0n)))}</Total>
       <Total name="Highest loss, 60 s" tone={lost >= 0.01 ? "bad" : undefined} note={lost > 0 ? link(loss) : pairs.length > 0 ? "no loss" : ""}>{pairs.length > 0 ? share(lost) : "–"}</Total>
-      <Total name="Highest p99, sites" note={late && <a href={href([], { view: "sites", from: late.source, to: late.destination })}>{siteName(late.source)} → {siteName(late.destination)}</a>}>{duration(late && siteFigure(late, "p99"))}</Total>
+      <Total name="Highest p99 delay" note={late && <a href={href([], { view: "sites", from: late.source, to: late.destination })}>{siteName(late.source)} → {siteName(late.destination)}</a>}>{duration(late && siteFigure(late, "p99"))}</Total>
     </>
   );
 }

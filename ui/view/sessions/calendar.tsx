@@ -1,7 +1,7 @@
 // Runs of all sessions in a week, as a calendar or a list.
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { layout, weekOf, blocks, type Block, type Placed } from "../../data/calendar.ts";
-import { spanText } from "../../data/length.ts";
+import { spanWords } from "../../data/length.ts";
 import { moment } from "../../data/quantity.ts";
 import { href, refine, route } from "../../data/route.ts";
 import { useResource } from "../../data/resource.ts";
@@ -103,7 +103,7 @@ function WeekGrid({ week, now }: { week: ReturnType<typeof layout>; now: number 
           </div>
         )}
         <div class="week-days" style={{ height: `${24 * hourHeight}px` }}>
-          <div class="week-hours" aria-hidden="true">{[3, 6, 9, 12, 15, 18, 21].map((h) => <span key={h} style={{ top: `${h * hourHeight}px` }}>{h}:00</span>)}</div>
+          <div class="week-hours" aria-hidden="true">{[3, 6, 9, 12, 15, 18, 21].map((h) => <span key={h} style={{ top: `${h * hourHeight}px` }}>{`${h}:00`.padStart(5, "0")}</span>)}</div>
           {week.placed.map((all, i) => (
             <div key={i} class={`week-day ${shownNow && i === today ? "today" : ""}`} role="list" aria-label={weekdays[i]?.name}>
               {all.map((p) => <DayBlock key={`${p.block.session} ${p.block.start} ${p.block.state}`} p={p} />)}
@@ -142,7 +142,7 @@ function RunList({ all, days, now }: { all: Block[]; days: number[]; now: number
               <li key={`${b.session} ${b.start} ${b.state}`}>
                 <span class="run-time">{b.start < d.day ? "earlier" : timeText(b.start)}</span>
                 <span><a href={href(["sessions", b.session])}>{b.session}</a> <Badge state={b.state} />
-                  <span class="small soft block">{[b.runs > 1 && `${b.runs} runs`, lengthText(b), b.end !== undefined && b.runs === 1 && b.end > b.start && lengthText(b) && spanText(Math.round((b.end - b.start) / 1000) * 1e9), b.reason].filter(Boolean).join(", ")}</span></span>
+                  <span class="small soft block">{[b.runs > 1 && `${b.runs} runs`, lengthText(b), b.end !== undefined && b.runs === 1 && b.end > b.start && lengthText(b) && spanWords(Math.round((b.end - b.start) / 1000) * 1e9), b.reason].filter(Boolean).join(", ")}</span></span>
               </li>
             ))}
           </ul>

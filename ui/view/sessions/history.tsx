@@ -1,6 +1,6 @@
 // Runs of one session: planned ones, and past ones with their results.
 import { useMemo, useState } from "preact/hooks";
-import { spanText } from "../../data/length.ts";
+import { spanWords } from "../../data/length.ts";
 import { count, duration, moment, share } from "../../data/quantity.ts";
 import { href } from "../../data/route.ts";
 import { resource, useResource } from "../../data/resource.ts";
@@ -43,7 +43,7 @@ export function RunHistory({ pairs, runs }: { pairs: readonly Pair[]; runs: read
 function Planned({ runs }: { runs: Run[] }) {
   const one = (r: Run) => {
     const [start = 0, end] = [millis(r.start), millis(r.end)];
-    return <li key={start}>{moment(start)} <span class="soft">{end === undefined ? "until stopped" : `for ${spanText((end - start) * 1e6)}`}</span></li>;
+    return <li key={start}>{moment(start)} <span class="soft">{end === undefined ? "until stopped" : `for ${spanWords((end - start) * 1e6)}`}</span></li>;
   };
   return (
     <div class="planned">

@@ -1,4 +1,4 @@
-// Colours of edges: five fixed classes of delay and of loss.
+// Colours of links: five fixed classes of delay and of loss.
 import { boundOf, type Bound, type Losses } from "../../data/bound.ts";
 import { oneWaySentence } from "../../data/one-way.ts";
 import { duration, share } from "../../data/quantity.ts";
@@ -39,7 +39,7 @@ export function figureOf(way: Way, losses: Losses | undefined): Figure {
 }
 
 function lossFigure(bound: Bound | undefined): Figure {
-  if (!bound) return { text: "not measured", long: "not measured: no pair with enough packets uses this edge" };
+  if (!bound) return { text: "not measured", long: "not measured: no pair with enough packets uses this link" };
   const text = `≤ ${share(bound.share)}`;
   const [a, b] = bound.pair.split(">");
   const perhaps = bound.perhaps ? ", if all of its packets took this path" : "";

@@ -3,7 +3,7 @@ import { duration } from "../../data/quantity.ts";
 import type { Line } from "../../data/trace.ts";
 import type { Hop } from "../../gen/topology_pb.ts";
 import type { Figure } from "./grade.ts";
-import { Inside, profiled } from "./one-way.tsx";
+import { InsideRow, profiled } from "./one-way.tsx";
 
 /** What an address is called: the host that has it, or its name by reverse DNS. */
 export interface Called {
@@ -23,7 +23,7 @@ interface HopsProps {
   hops: Hop[];
   naming: Naming;
   reached: boolean;
-  /** Figures of the edges to the hops, and their heading. */
+  /** Figures of the links to the hops, and their heading. */
   edges: (Figure | undefined)[];
   what: string;
 }
@@ -37,19 +37,20 @@ export function Hops({ hops, naming, reached, edges, what }: HopsProps) {
           <caption class="hidden-text">Round-trip times of each hop, by traceroute</caption>
           <thead><tr><th class="number">Hop</th><th>Address</th><th class="number">Round trip</th><th class="number">Replies</th><th class="number">{what}</th></tr></thead>
           <tbody>
-            {hops.map((h, i) => (
-              <tr key={h.ttl}>
+            {hops.flatMap((h, i) => [
+              <tr key={h.ttl} class={profiled(h) ? "with-inside" : undefined}>
                 <td class="number">{h.ttl}</td>
-                <td><Who hop={h} naming={naming} />{profiled(h) && <Inside hop={h} />}</td>
+                <td><Who hop={h} naming={naming} /></td>
                 <td class="number">{duration(h.address ? Number(h.rttNs) : undefined)}</td>
                 <td class="number">{h.answers}<span class="faint">/{h.sent}</span></td>
                 <td class="number" title={edges[i]?.long}>{edges[i]?.value === undefined ? "–" : edges[i].text}</td>
-              </tr>
-            ))}
+              </tr>,
+              profiled(h) && <InsideRow key={`${h.ttl} inside`} hop={h} columns={5} />,
+            ])}
           </tbody>
         </table>
       </div>
-      <p class="small faint">Round trips of traceroute's own probes, there and back; they are no delays of a hop.</p>
+      <p class="small faint">Round trips of traceroute's own probes, there and back; they are not the delay of a hop.</p>
       {hops.some((h) => !h.address) && <p class="small faint">A missing reply does not indicate loss: many routers do not reply, or not always.</p>}
       {!reached && <p class="small bad-text">The far end did not reply: the path is known only up to here.</p>}
     </>

@@ -51,14 +51,14 @@ test("each hop has its one-way delay, its error, and what is inside its router",
 
 test("losses of edges stand beside them if the graph shows losses", () => {
   const rows = rowsOf(shown(<OneWays path={path} nodes={nodes} losses={[{ value: 0.5, text: "≤ 50 %", long: "" }, undefined, undefined]} />));
-  expect(rows.filter((r) => r.length === 5).map((r) => r[4])).toEqual(["Edge lost", "≤ 50 %", "–", "–", ""]);
+  expect(rows.filter((r) => r.length === 5).map((r) => r[4])).toEqual(["Link loss", "≤ 50 %", "–", "–", ""]);
 });
 
 test("a traceroute is named as one, also with stages of a router", () => {
   const hop = create(HopSchema, { ttl: 1, address: "10.0.0.1", rttNs: 2000n, sent: 3, answers: 3, input: "eth0", output: "eth1", stages: [{ stage: "processing", meanNs: 900n }] });
-  const box = shown(<Hops hops={[hop]} naming={() => ({ host: "r1" })} reached edges={[]} what="Edge" />);
-  expect(rowsOf(box)[0]).toEqual(["Hop", "Address", "Round trip", "Replies", "Edge"]);
-  expect(box.textContent).toContain("no delays of a hop");
+  const box = shown(<Hops hops={[hop]} naming={() => ({ host: "r1" })} reached edges={[]} what="Link" />);
+  expect(rowsOf(box)[0]).toEqual(["Hop", "Address", "Round trip", "Replies", "Link"]);
+  expect(box.textContent).toContain("not the delay of a hop");
   expect(box.textContent).toContain("processing 900 ns");
   expect([methodOf(path), methodOf({ kind: "traceroute", protocol: "udp" })]).toEqual(["in packets (IOAM)", "traceroute, udp"]);
 });

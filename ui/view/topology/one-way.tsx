@@ -11,7 +11,7 @@ export type NodeNaming = (id: string) => { name: string; agent: boolean };
 interface OneWaysProps {
   path: Path;
   nodes: NodeNaming;
-  /** Losses of the edges to the hops; undefined: they are not shown. */
+  /** Losses of the links to the hops; undefined: they are not shown. */
   losses?: (Figure | undefined)[];
 }
 
@@ -25,7 +25,7 @@ export function OneWays({ path, nodes, losses }: OneWaysProps) {
       <div class="scroll-x" tabIndex={0} role="group" aria-label="Hops of the path">
         <table class="hops one-ways">
           <caption class="hidden-text">One-way delay of each hop, measured in packets</caption>
-          <thead><tr><th class="number">Hop</th><th>To node</th><th class="number">One-way delay</th><th class="number">99 %</th>{losses && <th class="number">Edge lost</th>}</tr></thead>
+          <thead><tr><th class="number">Hop</th><th>To node</th><th class="number">One-way delay</th><th class="number">99 %</th>{losses && <th class="number">Link loss</th>}</tr></thead>
           <tbody>
             {hops.flatMap((h, i) => [
               <tr key={h.ttl} class={profiled(h) ? "with-inside" : undefined}>
@@ -34,7 +34,7 @@ export function OneWays({ path, nodes, losses }: OneWaysProps) {
                 <Delay delay={h.oneWay} span={spans[i]} />
                 {losses && <td class="number" title={losses[i]?.long}>{losses[i]?.value === undefined ? "–" : losses[i].text}</td>}
               </tr>,
-              profiled(h) && <tr key={`${h.ttl} inside`} class="inside"><td /><td colSpan={columns - 1}><Inside hop={h} /></td></tr>,
+              profiled(h) && <InsideRow key={`${h.ttl} inside`} hop={h} columns={columns} />,
             ])}
           </tbody>
           <tfoot><tr><td /><th scope="row">End to end</th><Delay delay={path.oneWay} />{losses && <td />}</tr></tfoot>
@@ -70,8 +70,12 @@ function Delay({ delay, span }: { delay?: OneWay; span?: { from: number; length:
 /** Whether anything is said of the router at the end of a hop. */
 export const profiled = (hop: Hop): boolean => hop.stages.length > 0 || hop.stagesUnknown;
 
-/** Inside is the way through the router at the end of a hop. */
-export function Inside({ hop }: { hop: Hop }) {
+/** InsideRow is the row below a hop with the way through the router at its end. */
+export function InsideRow({ hop, columns }: { hop: Hop; columns: number }) {
+  return <tr class="inside"><td /><td colSpan={columns - 1}><Inside hop={hop} /></td></tr>;
+}
+
+function Inside({ hop }: { hop: Hop }) {
   if (hop.stagesUnknown) {
     return <div class="hop-inside small soft">Profiled, but no traceroute shows by which interfaces this path passes the router.</div>;
   }

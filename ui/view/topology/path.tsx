@@ -58,7 +58,7 @@ export function PathPanel({ choice, all, shown, path, fault, naming, nodes, host
       {shown && fault && <p class="bad-text" role="alert">Could not load the hops: {fault}</p>}
       {shown && !path && !fault && <p class="soft" role="status">Loading hops…</p>}
       {path && inPackets(path) && <OneWays path={path} nodes={nodes} losses={choice.by === "loss" ? edges : undefined} />}
-      {path && !inPackets(path) && <Hops hops={path.hops} naming={naming} reached={path.reached} edges={edges} what={choice.by === "loss" ? "Edge lost" : "Edge"} />}
+      {path && !inPackets(path) && <Hops hops={path.hops} naming={naming} reached={path.reached} edges={edges} what={choice.by === "loss" ? "Link loss" : "Link"} />}
       {path && choice.at !== undefined && <Then key={`${path.address} ${path.protocol} ${choice.at}`} path={path} at={choice.at} naming={naming} />}
     </section>
   );

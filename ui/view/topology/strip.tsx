@@ -74,7 +74,7 @@ function Line({ list, at, show }: ListProps) {
   const most = Math.max(1, ...found.map((b) => b.changes.length));
   const ticks = Array.from({ length: 5 }, (_, i) => from + (i * (to - from)) / 4);
   return (
-    <div class="strip">
+    <div class="change-strip">
       <div class="strip-line">
         {found.map(({ index, changes: here }) => {
           const newest = here[0];

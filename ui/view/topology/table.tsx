@@ -27,7 +27,7 @@ export function PathTable({ graph, shown, sites }: { graph: Graph; shown?: PathE
     <section class="panel" aria-labelledby="paths-title">
       <header>
         <h2 id="paths-title">Paths{sites && " between sites"}</h2>
-        <input type="search" aria-label="Search paths" placeholder="host or address" value={search} onInput={(e) => { setSearch(e.currentTarget.value); setRows(firstRows); }} />
+        <input type="search" aria-label="Search paths" placeholder="Search host or address" value={search} onInput={(e) => { setSearch(e.currentTarget.value); setRows(firstRows); }} />
         <span class="small soft" role="status">{found.length === paths.length ? `${paths.length} paths` : `${found.length} of ${paths.length} paths`}</span>
       </header>
       <div class="scroll-x">
