@@ -3,7 +3,7 @@
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect, useId, useLayoutEffect, useRef } from "preact/hooks";
-import { clock, moment } from "../data/quantity.ts";
+import { clock, moment, unbroken } from "../data/quantity.ts";
 import { dark } from "../part/theme.tsx";
 import "../style/chart.css";
 import { dayName } from "./axis.ts";
@@ -38,8 +38,11 @@ interface FrameProps extends Pick<TimeChartProps, "title" | "marks" | "onRange" 
 }
 
 interface Place extends Pointed {
+  /** Place in the chart, and the size of the chart, CSS pixels. */
   left: number;
   top: number;
+  width: number;
+  height: number;
   marks: Mark[];
 }
 
@@ -119,7 +122,7 @@ function place(at: { time: number; left: number; top: number }, props: FrameProp
   const width = stage?.plot.over.clientWidth ?? 1;
   const near = ((props.range.to - props.range.from) / Math.max(1, width)) * 6;
   return {
-    time: at.time, left: at.left + (stage?.plot.over.offsetLeft ?? 0), top: at.top,
+    time: at.time, left: at.left + (stage?.plot.over.offsetLeft ?? 0), top: Math.max(0, at.top), width: stage?.plot.width ?? 1, height: stage?.plot.height ?? 1,
     // the other charts of the group have no cursor height
     value: stage?.plot.over.matches(":hover") && at.top >= 0 ? stage.valueAt(at.top) : undefined,
     marks: marksAt(props.marks ?? [], at.time, near),
@@ -142,12 +145,20 @@ function Tip({ pointed, tip }: { pointed: { value: Place | undefined }; tip: Fra
   const words = at.value === undefined ? undefined : tip?.(at);
   if (!words && at.marks.length === 0) return null;
   return (
-    <div class="chart-tip" aria-hidden="true" style={{ left: `${at.left}px`, top: `${Math.max(0, at.top)}px` }}>
+    <div class="chart-tip" aria-hidden="true" style={besides(at)}>
       {words}
-      {at.marks.slice(0, 5).map((m) => <p class={`chart-tip-mark ${m.level}`}><b>{m.level}</b> {clock(m.time)} {m.text}</p>)}
+      {at.marks.slice(0, 5).map((m) => <p class={`chart-tip-mark ${m.level}`}><b>{m.level}</b> {clock(m.time)} {unbroken(m.text)}</p>)}
       {at.marks.length > 5 && <p class="faint">and {at.marks.length - 5} more</p>}
     </div>
   );
+}
+
+/** The place of a tooltip: on the side of the cursor with more room. */
+function besides({ left, top, width, height }: Place) {
+  return {
+    ...(left > width / 2 ? { right: `${width - left + 12}px` } : { left: `${left + 12}px` }),
+    ...(top > height / 2 ? { bottom: `${height - top + 12}px` } : { top: `${top + 12}px` }),
+  };
 }
 
 function MarkList({ marks }: { marks: Mark[] }) {

@@ -47,5 +47,6 @@ function keysOf(box: Box): string[] {
   return keys;
 }
 
-const overlap = (a: Box, b: Box): boolean =>
+/** Whether two boxes overlap. */
+export const overlap = (a: Box, b: Box): boolean =>
   a.left < b.left + b.width && b.left < a.left + a.width && a.top < b.top + b.height && b.top < a.top + a.height;

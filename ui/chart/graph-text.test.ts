@@ -29,6 +29,12 @@ it("writes figures of highlighted strokes only, if they are long enough", () => 
   expect(across(0.1)).toEqual([]);
 });
 
+it("writes no figure across the name of a highlighted dot, and no dimmed name across a figure", () => {
+  const texts = (lit: string[]) => writtenOf(scene(lit), view(1), measure).map((w) => w.lines[0]);
+  expect(texts(["left ~ right"])).toEqual(["left", "right", "top", "there 1 ms"]);
+  expect(texts(["left ~ right", "hop"])).toEqual(["left", "right", "top", "hop"]);
+});
+
 it("writes nothing of an empty picture", () => {
   expect(writtenOf(sceneOf({ dots: [], strokes: [], lit: new Set(), ends: new Set() }, places), view(1), measure)).toEqual([]);
 });

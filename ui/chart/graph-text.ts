@@ -1,5 +1,5 @@
 // The labels of a graph: those that fit, and where.
-import { readable, type Box, type Label } from "./graph-label.ts";
+import { overlap, readable, type Box, type Label } from "./graph-label.ts";
 import type { Point } from "./graph-layout.ts";
 import { extentOf, halfOf, sideOf, type Joined, type Placed, type Scene, type Side } from "./graph-scene.ts";
 import { onScreen, type View } from "./graph-view.ts";
@@ -31,7 +31,16 @@ export type Measure = (text: string) => number;
 
 /** The labels of a scene at a zoom; panning does not change them. */
 export function writtenOf(scene: Scene, view: View, measure: Measure): Written[] {
-  return [...dotLabels(scene, view, measure), ...strokeLabels(scene, view, measure)];
+  const [names, figures] = [dotLabels(scene, view, measure), strokeLabels(scene, view, measure)];
+  const clear = (one: Written, others: Written[]): boolean => !others.some((other) => overlap(boxOf(one, view), boxOf(other, view)));
+  // Figures cover names that are dimmed; of highlighted names, the names matter more.
+  const free = figures.filter((f) => clear(f, names.filter((n) => n.bright)));
+  return [...names.filter((n) => n.bright || clear(n, free)), ...free];
+}
+
+function boxOf({ at, dx, dy, width, lines }: Written, view: View): Box {
+  const { x, y } = onScreen(view, at);
+  return { left: x + dx, top: y + dy, width, height: lines.length * lineHeight };
 }
 
 function dotLabels({ dots, picture: { lit } }: Scene, view: View, measure: Measure): Written[] {
