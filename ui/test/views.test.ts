@@ -110,6 +110,31 @@ test("signing in looks right in both themes", async () => {
   }
 });
 
+test.each([320, 390])("at %i px each view can be reached, and no two labels of the navigation touch", async (width) => {
+  const { page, clean, visit, close, forgive } = await open(browser, lab, { role: "viewer", width, height: 740, touch: true });
+  forgive(/answer 404 .*ListRows|status of 404/); // no report of an experiment
+  const doors = page.getByRole("navigation", { name: "Views" });
+  await doors.waitFor();
+  const labels = await doors.locator("> * > span:not([class])").evaluateAll((all) => all.filter((e) => e.checkVisibility()).map((e) => {
+    const { left, right } = e.getBoundingClientRect();
+    return { text: e.textContent, left, right };
+  }));
+  expect(labels.filter((l, i) => l.left < (labels[i - 1]?.right ?? -4) + 4 || l.right > width).map((l) => l.text)).toEqual([]);
+  for (const name of ["Traffic", "Service levels", "Experiments"]) {
+    await doors.getByRole("button", { name: "More" }).click();
+    await doors.getByRole("link", { name }).click();
+    await page.getByRole("heading", { level: 1, name }).waitFor();
+    expect(await page.title()).toBe(`${name} · Pillion`);
+    expect(await doors.getByRole("link", { name }).count(), "the menu is closed").toBe(0);
+  }
+  for (const path of ["#/", "#/topology", "#/sessions", "#/sessions/sites", "#/nowhere"]) {
+    await visit(path);
+    expect(await page.title()).toMatch(/^.+ · Pillion$/);
+  }
+  clean();
+  await close();
+});
+
 test("an unknown address shows a notice", async () => {
   const { page, clean, close } = await open(browser, lab, { role: "viewer", path: "#/nowhere" });
   await page.getByText("Page not found").waitFor();

@@ -8,6 +8,7 @@ import { sessions } from "../data/sessions.ts";
 import { useResource } from "../data/resource.ts";
 import { bySite } from "../part/mode.tsx";
 import { Notice } from "../part/notice.tsx";
+import { useTitle } from "../part/title.ts";
 import { AgentsPanel } from "./overview/agents.tsx";
 import { AllAway, NoAgents } from "./overview/empty.tsx";
 import { MatrixPanel } from "./overview/matrix.tsx";
@@ -17,6 +18,7 @@ import { Totals } from "./overview/totals.tsx";
 
 /** OverviewView shows totals, the matrix of pairs, running sessions and hosts. */
 export function OverviewView() {
+  useTitle("Overview");
   const hosts = useResource(agents);
   const runs = useResource(sessions);
   useResource(events);

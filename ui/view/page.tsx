@@ -6,9 +6,10 @@ import { serverClient } from "../data/client.ts";
 import { outage } from "../data/link.ts";
 import { place, route } from "../data/route.ts";
 import { clock } from "../data/quantity.ts";
-import { Icon, type IconName } from "../part/icon.tsx";
+import { Icon } from "../part/icon.tsx";
 import { Notice } from "../part/notice.tsx";
 import { ThemeButton } from "../part/theme.tsx";
+import { useTitle } from "../part/title.ts";
 import { AboutView, LicencesView } from "./about.tsx";
 import { AgentView } from "./agent.tsx";
 import { AlarmsView } from "./alarms.tsx";
@@ -16,9 +17,8 @@ import { EventsView } from "./events.tsx";
 import { ExperimentsView } from "./experiments.tsx";
 import { LevelsView } from "./levels.tsx";
 import { OverviewView } from "./overview.tsx";
-import { ActiveCount } from "./page/active.tsx";
+import { Doors } from "./page/doors.tsx";
 import { Failing } from "./page/failing.tsx";
-import { UnseenCount } from "./page/unseen.tsx";
 import { PairView } from "./pair.tsx";
 import { SessionsView } from "./sessions.tsx";
 import { SignInView } from "./sign-in.tsx";
@@ -47,17 +47,6 @@ const views: Record<string, ComponentType> = {
 /** Views that need no token. */
 const open = new Set(["about", "licences"]);
 
-const doors: { to: string; place: string; also?: string[]; label: string; icon: IconName }[] = [
-  { to: "#/", place: "", also: ["pair", "agent"], label: "Overview", icon: "overview" },
-  { to: "#/topology", place: "topology", label: "Topology", icon: "topology" },
-  { to: "#/traffic", place: "traffic", label: "Traffic", icon: "traffic" },
-  { to: "#/levels", place: "levels", label: "Service levels", icon: "level" },
-  { to: "#/sessions", place: "sessions", label: "Sessions", icon: "sessions" },
-  { to: "#/experiments", place: "experiments", label: "Experiments", icon: "experiment" },
-  { to: "#/alarms", place: "alarms", label: "Alarms", icon: "warning" },
-  { to: "#/events", place: "events", label: "Events", icon: "events" },
-];
-
 /** Page shows the view in the address, or the sign-in form. */
 export function Page() {
   useEffect(() => {
@@ -70,12 +59,7 @@ export function Page() {
       <a class="skip" href="#main" onClick={skip}>Skip to content</a>
       <header class="top">
         <a class="brand" href="#/"><img src="/icon.svg" alt="" width="24" height="24" />Pillion</a>
-        {token.value && <nav class="doors" aria-label="Views">
-          {doors.map((d) => {
-            const here = d.place === place.value || d.also?.includes(place.value);
-            return <a key={d.to} href={d.to} aria-current={here ? "page" : undefined}><Icon name={d.icon} /><span>{d.label}</span>{d.place === "events" && <UnseenCount />}{d.place === "alarms" && <ActiveCount />}</a>;
-          })}
-        </nav>}
+        {token.value && <Doors />}
         <div class="top-end">
           <a class="button quiet icon-only" href="#/about" aria-label="About" title="About: version, health, licences" aria-current={open.has(place.value) ? "page" : undefined}><Icon name="info" /></a>
           <ThemeButton />
@@ -87,12 +71,17 @@ export function Page() {
       <Failing />
       <main id="main" tabIndex={-1}>
         <Safe key={route.value.words.join("/")}>
-          {View ? <View /> : <Notice title="Page not found" action={<a class="button" href="#/">Go to the overview</a>}>There is no page at this address.</Notice>}
+          {View ? <View /> : <Lost />}
         </Safe>
       </main>
       <footer class="bottom row">{limited.value && <span class="soft">Limited view: the token {who.value?.name} sees only <b>{who.value?.scope.join(", ")}</b>.</span>}<a href="#/about">About</a><a href="#/licences">Licences</a><a href="/licenses.txt" download>Licences as text</a></footer>
     </div>
   );
+}
+
+function Lost() {
+  useTitle("Page not found");
+  return <Notice title="Page not found" action={<a class="button" href="#/">Go to the overview</a>}>There is no page at this address.</Notice>;
 }
 
 /** The signed-in token; for admins a link to all tokens. */

@@ -12,6 +12,7 @@ import { sessionNamed } from "../data/runs.ts";
 import type { Session, SessionSpec } from "../gen/session_pb.ts";
 import { Icon } from "../part/icon.tsx";
 import { Notice } from "../part/notice.tsx";
+import { useTitle } from "../part/title.ts";
 import { RunsView } from "./sessions/calendar.tsx";
 import { changing, SessionForm } from "./sessions/form.tsx";
 import { SessionList } from "./sessions/list.tsx";
@@ -29,6 +30,7 @@ export function SessionsView() {
 
 function AllSessions() {
   const runs = route.value.query.get("show") === "runs";
+  useTitle(runs ? "Runs" : "Sessions");
   return (
     <div class="stack">
       <header class="row spread">

@@ -6,10 +6,12 @@ import { refusal, signIn, type Role } from "../data/account.ts";
 import { sentence } from "../data/client.ts";
 import { ServerService } from "../gen/server_pb.ts";
 import { ThemeButton } from "../part/theme.tsx";
+import { useTitle } from "../part/title.ts";
 import { VersionLine } from "./about.tsx";
 
 /** Asks for a token until the server accepts it. */
 export function SignInView() {
+  useTitle("Sign in");
   const [secret, setSecret] = useState("");
   const [remember, setRemember] = useState(false);
   const [fault, setFault] = useState<string>();

@@ -11,6 +11,7 @@ import { sessions } from "../data/sessions.ts";
 import { familyOf, isEnd, nodeName, scopeTo, stepsOf, topology, type Graph as PathGraph, type PathEntry, type Topology } from "../data/topology.ts";
 import type { Node } from "../gen/topology_pb.ts";
 import { Notice } from "../part/notice.tsx";
+import { useTitle } from "../part/title.ts";
 import "../style/topology.css";
 import { choiceOf, choosePair, chosenPaths, openSites, type Choice } from "./topology/choice.ts";
 import { useHops } from "./topology/detail.ts";
@@ -35,6 +36,7 @@ function placesOf(key: string): Places {
 
 /** TopologyView shows the paths between hosts. */
 export function TopologyView() {
+  useTitle("Topology");
   useResource(topology);
   useResource(agents);
   const choice = choiceOf(route.value);

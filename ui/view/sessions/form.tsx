@@ -12,6 +12,7 @@ import { href } from "../../data/route.ts";
 import { useResource } from "../../data/resource.ts";
 import { sessions } from "../../data/sessions.ts";
 import { ProblemSchema, type PointOption, type Session, type SessionSpec } from "../../gen/session_pb.ts";
+import { useTitle } from "../../part/title.ts";
 import { CommandPanel } from "./command.tsx";
 import { useDraft, type DraftState } from "./draft-state.ts";
 import { LeaveGuard } from "./leave.tsx";
@@ -34,6 +35,7 @@ interface SessionFormProps {
 
 /** SessionForm edits a specification, shows its plan, and submits it. */
 export function SessionForm({ keep, title, begin, changing }: SessionFormProps) {
+  useTitle(title);
   useResource(sessions);
   const hosts = useResource(agents).value.value ?? [];
   const taken = new Set(sessions.value.value?.map((s) => s.spec?.name ?? ""));

@@ -14,6 +14,7 @@ import { millis } from "../../data/time.ts";
 import type { Pair, Session, SessionSpec } from "../../gen/session_pb.ts";
 import { Badge } from "../../part/badge.tsx";
 import { Notice } from "../../part/notice.tsx";
+import { useTitle } from "../../part/title.ts";
 import { PointPanels } from "../points.tsx";
 import { SessionActions } from "./actions.tsx";
 import { CommandPanel } from "./command.tsx";
@@ -23,6 +24,7 @@ import { Tasks } from "./tasks.tsx";
 
 /** SessionPage shows one session. */
 export function SessionPage({ name }: { name: string }) {
+  useTitle(`Session ${name}`);
   const { value, fault } = useResource(useMemo(() => sessionNamed(name), [name]));
   const session = value.value?.session;
   const pairs = usePairs(session);
