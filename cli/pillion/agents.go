@@ -23,6 +23,9 @@ type agentsCmd struct {
 	Delete  agentsDeleteCmd  `cmd:"" help:"Delete a revoked agent, so that its name can be reused."`
 }
 
+// stateOutside stands for the state of an agent outside the scope of the token, of which only the name is known.
+const stateOutside = "outside"
+
 type agentsListCmd struct {
 	repeated
 	Label string `placeholder:"KEY[=VALUE]" help:"Only agents with this label."`
@@ -30,14 +33,18 @@ type agentsListCmd struct {
 
 // Help has the examples.
 func (agentsListCmd) Help() string {
-	return "Examples:\n\n  pillion agents --watch\n  pillion agents --label site=north -o json"
+	return "Of agents outside the scope of the token, at the other ends of pairs in it, only the names are known: their\nstate is outside, and everything else is empty. --label leaves them out.\n\n" +
+		"Examples:\n\n  pillion agents --watch\n  pillion agents --label site=north -o json"
 }
 
 // Run lists agents.
 func (c *agentsListCmd) Run(ctx context.Context, a *app, client *api.Client) error {
-	agents, err := listAgents(ctx, client, c.Label)
+	agents, ends, err := listAgents(ctx, client, c.Label)
 	if err != nil {
 		return failed("list agents", err)
+	}
+	for _, name := range ends {
+		agents = append(agents, &pillionv1.Agent{Name: name, State: stateOutside})
 	}
 	if len(agents) == 0 && a.format == "table" && c.Label == "" {
 		a.note("no agent has joined yet: pillion token create NAME --role join creates a token for pillion-agent run")
@@ -48,6 +55,10 @@ func (c *agentsListCmd) Run(ctx context.Context, a *app, client *api.Client) err
 func agentTable(agents ...*pillionv1.Agent) *table {
 	t := newTable("name", "state", "seen=LAST SEEN", "version", "kernel", "clock", ">clock_error_ns=CLOCK ERROR", ">tasks", ">spool_bytes=SPOOL", ">dropped_rows", "labels")
 	for _, g := range agents {
+		if g.State == stateOutside {
+			t.add(append([]cell{text(g.Name), text(g.State)}, slices.Repeat([]cell{text("")}, len(t.columns)-2)...)...)
+			continue
+		}
 		clock, bound := text(""), text("")
 		if k := g.GetClock(); k != nil {
 			clock, bound = text(cmp.Or(k.By, "none")), nanos(k.MaxErrorNs)

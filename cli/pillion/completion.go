@@ -113,8 +113,8 @@ func askNames(parser *kong.Kong, line *cli, names func(context.Context, *api.Cli
 // option gives.
 var namesOf = map[string]func(context.Context, *api.Client) []string{
 	"agent": func(ctx context.Context, client *api.Client) []string {
-		agents, _ := listAgents(ctx, client, "")
-		return namesIn(agents, (*pillionv1.Agent).GetName)
+		agents, ends, _ := listAgents(ctx, client, "")
+		return append(namesIn(agents, (*pillionv1.Agent).GetName), ends...)
 	},
 	"session": func(ctx context.Context, client *api.Client) []string {
 		sessions, _ := listSessions(ctx, client)

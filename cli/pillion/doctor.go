@@ -55,7 +55,7 @@ func (c *doctorCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 	}
 	names := c.Agents
 	if len(names) == 0 {
-		agents, err := listAgents(ctx, client, "")
+		agents, _, err := listAgents(ctx, client, "")
 		if err != nil {
 			return failed("list agents", err)
 		}

@@ -103,7 +103,7 @@ func (f *fake) ListAgents(_ context.Context, r *pillionv1.ListAgentsRequest) (*p
 	if r.Label != "" {
 		return &pillionv1.ListAgentsResponse{}, nil
 	}
-	return &pillionv1.ListAgentsResponse{Agents: cannedAgents()}, nil
+	return &pillionv1.ListAgentsResponse{Agents: cannedAgents(), Ends: []string{"exchange1"}}, nil
 }
 
 func (f *fake) GetAgent(_ context.Context, r *pillionv1.GetAgentRequest) (*pillionv1.GetAgentResponse, error) {

@@ -7,12 +7,15 @@ import (
 	"pillion.dev/api/pillionv1"
 )
 
-// listAgents returns the agents with a label, or all, by name.
-func listAgents(ctx context.Context, client *api.Client, label string) ([]*pillionv1.Agent, error) {
-	return api.Pages(func(token string) ([]*pillionv1.Agent, string, error) {
+// listAgents returns the agents with a label, or all, by name. If all are asked for with a token that has a scope, ends are the
+// names of other agents at the ends of its pairs.
+func listAgents(ctx context.Context, client *api.Client, label string) (agents []*pillionv1.Agent, ends []string, err error) {
+	agents, err = api.Pages(func(token string) ([]*pillionv1.Agent, string, error) {
 		page, err := client.Agents.ListAgents(ctx, &pillionv1.ListAgentsRequest{Label: label, PageSize: api.PageSize, PageToken: token})
+		ends = append(ends, page.GetEnds()...)
 		return page.GetAgents(), page.GetNextPageToken(), err
 	})
+	return agents, ends, err
 }
 
 // listSessions returns all sessions, newest first.
