@@ -41,7 +41,7 @@ type Report struct {
 	Levels []*pillionv1.ServiceLevel
 	// Found is the number of pairs with packets, of which Levels may be a part.
 	Found int
-	// Limits are the selectors of what the asking token sees; none: everything.
+	// Limits are the scope of the asking token; none: it sees everything.
 	Limits []string
 }
 
@@ -50,7 +50,7 @@ func (r *Report) Add(message *pillionv1.ServiceLevelsResponse) {
 	if level := message.GetLevel(); level != nil {
 		r.Levels = append(r.Levels, level)
 	}
-	r.Until, r.Found = message.GetTo().AsTime(), int(message.GetFound())
+	r.Until, r.Found, r.Limits = message.GetTo().AsTime(), int(message.GetFound()), append(r.Limits, message.GetLimits()...)
 }
 
 // Columns are the names of the columns of Rows.

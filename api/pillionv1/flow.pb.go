@@ -2606,7 +2606,9 @@ type ServiceLevelsResponse struct {
 	// Pairs with packets in it; levels are of the 1,000 with most packets.
 	Found uint32 `protobuf:"varint,2,opt,name=found,proto3" json:"found,omitempty"`
 	// Level of the next pair; unset in the first message.
-	Level         *ServiceLevel `protobuf:"bytes,3,opt,name=level,proto3" json:"level,omitempty"`
+	Level *ServiceLevel `protobuf:"bytes,3,opt,name=level,proto3" json:"level,omitempty"`
+	// In the first message: the scope of the token, which limits the pairs; none: it sees all.
+	Limits        []string `protobuf:"bytes,4,rep,name=limits,proto3" json:"limits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2658,6 +2660,13 @@ func (x *ServiceLevelsResponse) GetFound() uint32 {
 func (x *ServiceLevelsResponse) GetLevel() *ServiceLevel {
 	if x != nil {
 		return x.Level
+	}
+	return nil
+}
+
+func (x *ServiceLevelsResponse) GetLimits() []string {
+	if x != nil {
+		return x.Limits
 	}
 	return nil
 }
@@ -3150,11 +3159,12 @@ const file_flow_proto_rawDesc = "" +
 	"\x06outage\x18\x06 \x01(\x01R\x06outage\x12\x12\n" +
 	"\x04loss\x18\a \x01(\x01R\x04loss\x12\x1a\n" +
 	"\bquantile\x18\b \x01(\x01R\bquantile\x12\x19\n" +
-	"\bdelay_ns\x18\t \x01(\x03R\adelayNs\"\x89\x01\n" +
+	"\bdelay_ns\x18\t \x01(\x03R\adelayNs\"\xa1\x01\n" +
 	"\x15ServiceLevelsResponse\x12*\n" +
 	"\x02to\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02to\x12\x14\n" +
 	"\x05found\x18\x02 \x01(\rR\x05found\x12.\n" +
-	"\x05level\x18\x03 \x01(\v2\x18.pillion.v1.ServiceLevelR\x05level\"\xf2\x05\n" +
+	"\x05level\x18\x03 \x01(\v2\x18.pillion.v1.ServiceLevelR\x05level\x12\x16\n" +
+	"\x06limits\x18\x04 \x03(\tR\x06limits\"\xf2\x05\n" +
 	"\fServiceLevel\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12 \n" +
 	"\vdestination\x18\x02 \x01(\tR\vdestination\x12\x17\n" +

@@ -383,7 +383,11 @@ func (f *fake) ServiceLevels(_ context.Context, r *pillionv1.ServiceLevelsReques
 		{Source: "acme2", Destination: "exchange", StepMs: 3_600_000, Up: 60, Silent: 43_140, Availability: 1, AvailabilityVerdict: "met", Expected: 7, Loss: 0, LossLow: nan, LossHigh: nan,
 			LossVerdict: "undecided", Delays: 7, DelayNs: 900_000, DelayLowNs: nan, DelayHighNs: nan, DelayVerdict: "undecided", ClockUnknown: 1, Blocks: 1, BlockMs: 3_600_000, Sampled: 2},
 	} {
-		if err := to.Send(&pillionv1.ServiceLevelsResponse{To: at(0), Found: 2, Level: level}); err != nil {
+		message := &pillionv1.ServiceLevelsResponse{To: at(0), Found: 2, Level: level}
+		if level == nil {
+			message.Limits = []string{"customer=acme", "customer=acme:exchange"}
+		}
+		if err := to.Send(message); err != nil {
 			return err
 		}
 	}

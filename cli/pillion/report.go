@@ -92,6 +92,9 @@ func (c *slaCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 	if err := stream.Err(); err != nil {
 		return failed("report service levels", err)
 	}
+	if seen := report.Seen(); seen != "" {
+		a.note("limited to what the token sees: %s", seen)
+	}
 	if report.Found > len(report.Levels) {
 		a.note("%d of %d pairs: those with most packets", len(report.Levels), report.Found)
 	}

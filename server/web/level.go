@@ -55,7 +55,7 @@ func (f *flows) serviceLevels(ctx context.Context, request *pillionv1.ServiceLev
 	if err != nil {
 		return fmt.Errorf("list pairs: %w", err)
 	}
-	head := &pillionv1.ServiceLevelsResponse{To: timestamppb.New(end), Found: small(int64(found))}
+	head := &pillionv1.ServiceLevelsResponse{To: timestamppb.New(end), Found: small(int64(found)), Limits: callerOf(ctx).selectors}
 	if err := send(head); err != nil {
 		return err
 	}

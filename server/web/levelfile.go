@@ -38,7 +38,7 @@ func (f *flows) serveLevels(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	report := &level.Report{Request: request, Limits: callerOf(r.Context()).selectors}
+	report := &level.Report{Request: request}
 	if err := f.serviceLevels(r.Context(), request, func(message *pillionv1.ServiceLevelsResponse) error {
 		report.Add(message)
 		return nil

@@ -38,6 +38,10 @@ func TestLevelFile(t *testing.T) {
 	if status, _ := s.get(t, "tls", "/service-levels?month="+month, ""); status != 401 {
 		t.Errorf("without a token: %d", status)
 	}
+	_, option := scopedToken("scoped-viewer", "a", "a:b")
+	if _, body := newSite(t, option).get(t, "tls", "/service-levels?month="+month, "scoped"); !strings.Contains(body, "Limited to what the token sees: a, a:b<") {
+		t.Errorf("with a scope: %q", body)
+	}
 }
 
 // FuzzLevelQuery: what is accepted names a month and a format that exist.
