@@ -113,7 +113,7 @@ func checkInstalled(c *container) {
 		"/usr/bin/pillion-server":                       "755 root:root",
 		"/run/pillion":                                  "755 root:root",
 		"/var/lib/private/pillion-server":               "700 pillion-server:pillion-server",
-		"/var/lib/pillion-server/operator.token":        "600 pillion-server:pillion-server",
+		"/var/lib/pillion-server/admin.token":           "600 pillion-server:pillion-server",
 		"/usr/share/doc/pillion-agent/copyright":        "644 root:root",
 		"/usr/share/man/man1/pillion.1.gz":              "644 root:root",
 		"/usr/share/man/man8/pillion-server.8.gz":       "644 root:root",

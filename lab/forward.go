@@ -54,7 +54,7 @@ func (s state) forgetToken(spec *Spec) error {
 func tokenLink(port int) string { return filepath.Join(tokenRoot, fmt.Sprintf("%d.token", port)) }
 
 func (s state) tokenFile(service *Service) string {
-	return filepath.Join(s.serverFolder(service), "operator.token")
+	return filepath.Join(s.serverFolder(service), "admin.token")
 }
 
 // RunForward is the main function of a forwarder, which up starts. It returns when ctx

@@ -221,7 +221,7 @@ stop: {blocks: 2}
 func TestLongExperimentThroughAgents(t *testing.T) {
 	t.Parallel()
 	b := service(t, "hosts: {a: {}, b: {}, noc: {}}\nlinks: [{ends: [a, b]}, {ends: [noc, a]}, {ends: [noc, b]}]\nservice: {server: noc, agents: [a, b]}\n")
-	o := &outside{bed: b.bed, t: t, from: "noc", folder: t.TempDir(), flags: []string{"--token-file", filepath.Join(b.path("server"), "operator.token")}}
+	o := &outside{bed: b.bed, t: t, from: "noc", folder: t.TempDir(), flags: []string{"--token-file", filepath.Join(b.path("server"), "admin.token")}}
 	o.environment = []string{"PATH=" + b.reach("a") + ":" + os.Getenv("PATH"), "HOME=" + b.path("server")}
 	far := ""
 	for _, link := range b.Spec.Links {

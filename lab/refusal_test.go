@@ -135,7 +135,7 @@ func TestUnauthorisedAgentsAreRefused(t *testing.T) {
 	wrong := "pj_" + strings.Split(string(token), "_")[1] + "_" + strings.Repeat("A", 26)
 	b.fails(b.guest("c", t.TempDir(), "--server", address, "--name", "c", "--token", wrong), "does not accept the join token")
 	b.fails(b.guest("c", t.TempDir(), "--server", address, "--name", "c",
-		"--token-file", filepath.Join(b.path("server"), "operator.token")), "does not accept the join token")
+		"--token-file", filepath.Join(b.path("server"), "admin.token")), "does not accept the join token")
 	if log := b.log("agent-a"); strings.Contains(log, "not connected") || b.events("agent-lost", "a") != 0 {
 		t.Errorf("the second agent of the name affected the first:\n%s", log)
 	}

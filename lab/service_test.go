@@ -65,7 +65,7 @@ func (b *serviceBed) pillion(arguments ...string) string {
 }
 
 func (b *serviceBed) tryPillion(arguments ...string) (string, error) {
-	token := filepath.Join(b.path("server"), "operator.token")
+	token := filepath.Join(b.path("server"), "admin.token")
 	command := exec.CommandContext(b.t.Context(), cliPath, append([]string{"--token-file", token}, arguments...)...)
 	command.Env = append(os.Environ(), "HOME="+b.path("server"), "NO_COLOR=1")
 	var output strings.Builder

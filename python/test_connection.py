@@ -70,7 +70,7 @@ class Server(unittest.TestCase):
             import hashlib
 
             cls.fingerprint = hashlib.sha256(ssl.PEM_cert_to_DER_cert(file.read())).hexdigest()
-        with open(path("operator.token"), "w", encoding="utf-8") as file:
+        with open(path("admin.token"), "w", encoding="utf-8") as file:
             file.write("secret-of-the-operator\n")
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(path("chain"), path("key"))

@@ -96,7 +96,7 @@ func startWith(t *testing.T, folder string, config server.Config) *target {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.stop)
-	s.operator, s.join = s.read(t, "operator.token"), s.read(t, "join.token")
+	s.operator, s.join = s.read(t, "admin.token"), s.read(t, "join.token")
 	s.roots = x509.NewCertPool()
 	s.roots.AppendCertsFromPEM([]byte(s.read(t, "ca.crt")))
 	return s

@@ -122,8 +122,8 @@ func (f *fleetOf) start(i int) {
 	m.roots = x509.NewCertPool()
 	m.roots.AppendCertsFromPEM([]byte(m.read(f.t, "ca.crt")))
 	for j := range f.servers { // the first to start created the tokens
-		if _, err := os.Stat(filepath.Join(f.folders[j], "operator.token")); f.folders[j] != "" && err == nil {
-			m.operator, m.join = (&target{folder: f.folders[j]}).read(f.t, "operator.token"), (&target{folder: f.folders[j]}).read(f.t, "join.token")
+		if _, err := os.Stat(filepath.Join(f.folders[j], "admin.token")); f.folders[j] != "" && err == nil {
+			m.operator, m.join = (&target{folder: f.folders[j]}).read(f.t, "admin.token"), (&target{folder: f.folders[j]}).read(f.t, "join.token")
 		}
 	}
 	f.servers[i] = m

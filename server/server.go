@@ -42,12 +42,12 @@ import (
 // Welcome is what a server reports once it is ready.
 type Welcome struct {
 	// First is set until a start has succeeded: initial tokens are in files of the data directory.
-	First        bool
-	HTTP, Bus    string // listen addresses
-	OML          []string
-	Fingerprint  string // of its certificate authority
-	OperatorFile string
-	JoinFile     string
+	First       bool
+	HTTP, Bus   string // listen addresses
+	OML         []string
+	Fingerprint string // of its certificate authority
+	AdminFile   string
+	JoinFile    string
 }
 
 type server struct {
@@ -292,7 +292,7 @@ func (s *server) busURL() string {
 func (s *server) welcome() Welcome {
 	w := Welcome{
 		First: s.first, HTTP: s.listener.Addr().String(), Bus: s.config.NATS, Fingerprint: s.authority.Fingerprint(),
-		OperatorFile: filepath.Join(s.config.Folder, authority.OperatorFile), JoinFile: filepath.Join(s.config.Folder, authority.JoinFile),
+		AdminFile: authority.AdminPath(s.config.Folder), JoinFile: filepath.Join(s.config.Folder, authority.JoinFile),
 	}
 	if s.embedded != nil {
 		w.Bus = s.embedded.Addr().String()

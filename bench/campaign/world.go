@@ -201,7 +201,7 @@ func until(ctx context.Context, limit time.Duration, f func() error) error {
 func (w *world) query(ctx context.Context, sql string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	command := exec.CommandContext(ctx, filepath.Join(w.settings.bin, "pillion"), "--token-file", filepath.Join(w.server.disk.Folder, dataFolder, "operator.token"), "query", "-o", "json", sql)
+	command := exec.CommandContext(ctx, filepath.Join(w.settings.bin, "pillion"), "--token-file", filepath.Join(w.server.disk.Folder, dataFolder, "admin.token"), "query", "-o", "json", sql)
 	command.Env = append(os.Environ(), "HOME="+w.folder, "NO_COLOR=1")
 	var output, said strings.Builder
 	command.Stdout, command.Stderr = &output, &said

@@ -185,5 +185,5 @@ func (s *settings) start(ctx context.Context, folder string) (stop func(), err e
 
 // use takes the tokens of a server.
 func (s *settings) use(server *fleet.Server) {
-	s.tokenFile, s.userFile = filepath.Join(server.Folder, "join.token"), filepath.Join(server.Folder, "operator.token")
+	s.tokenFile, s.userFile = filepath.Join(server.Folder, "join.token"), filepath.Join(server.Folder, "admin.token")
 }

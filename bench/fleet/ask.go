@@ -10,7 +10,7 @@ import (
 
 // Client returns a client with the role operator. The caller closes it.
 func (s *Server) Client() (*api.Client, error) {
-	token, err := s.Secret("operator.token")
+	token, err := s.Secret("admin.token")
 	if err != nil {
 		return nil, err
 	}

@@ -86,7 +86,7 @@ func FreePort() (int, error) {
 	return strconv.Atoi(port)
 }
 
-// Secret returns a token that the server has created: operator.token or join.token.
+// Secret returns a token that the server has created: admin.token or join.token.
 func (s *Server) Secret(name string) (string, error) {
 	return ReadSecret(filepath.Join(s.Folder, name))
 }

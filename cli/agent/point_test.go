@@ -113,7 +113,7 @@ func comparePage(t *testing.T, answers map[string]proto.Message) {
 
 func (n *noc) client(t *testing.T) *api.Client {
 	t.Helper()
-	token, err := os.ReadFile(filepath.Join(n.folder, "operator.token"))
+	token, err := os.ReadFile(filepath.Join(n.folder, "admin.token"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -126,7 +126,7 @@ func (a *app) clientOptions() (api.ClientOptions, error) {
 	if !api.Loopback(server.Hostname()) {
 		return o, nil
 	}
-	return o, useOperatorToken(&o, server)
+	return o, useAdminToken(&o, server)
 }
 
 // requireTLS lets a token go only to who has a certificate, on loopback too: any user can
@@ -140,7 +140,7 @@ func (a *app) requireTLS(o *api.ClientOptions, server *url.URL) error {
 	if len(o.Authority) > 0 || o.Fingerprint != "" || !api.Loopback(server.Hostname()) {
 		return nil
 	}
-	for _, path := range append([]string{a.flags.TokenFile}, operatorTokens(server)...) {
+	for _, path := range append([]string{a.flags.TokenFile}, adminTokens(server)...) {
 		if path == "" {
 			continue
 		}
@@ -177,12 +177,12 @@ func (a *app) token(server *url.URL, ours bool) (string, error) {
 // leads to them; pillion-agent lab up makes it.
 const labTokens = "/run/pillion/forward"
 
-// useOperatorToken uses the operator's token of the server on this machine, if this user can
+// useAdminToken uses the administrator's token of the server on this machine, if this user can
 // read it: one in a lab first, since no other server can then have the port. Any user can
 // listen on a port, so the token is sent only to who has a certificate of the authority
 // beside it.
-func useOperatorToken(o *api.ClientOptions, server *url.URL) error {
-	for _, path := range operatorTokens(server) {
+func useAdminToken(o *api.ClientOptions, server *url.URL) error {
+	for _, path := range adminTokens(server) {
 		token, err := readToken(path)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 			continue
@@ -203,10 +203,11 @@ func useOperatorToken(o *api.ClientOptions, server *url.URL) error {
 	return nil
 }
 
-// operatorTokens are where the operator's token of a server on this machine can be.
-func operatorTokens(server *url.URL) []string {
+// adminTokens are where the administrator's token of a server on this machine can be; those created by an earlier version have it in
+// operator.token.
+func adminTokens(server *url.URL) []string {
 	folder := cmp.Or(os.Getenv("PILLION_DATA"), "/var/lib/pillion-server")
-	return []string{filepath.Join(labTokens, server.Port()+".token"), filepath.Join(folder, "operator.token")}
+	return []string{filepath.Join(labTokens, server.Port()+".token"), filepath.Join(folder, "admin.token"), filepath.Join(folder, "operator.token")}
 }
 
 // authorityBeside reads the certificate of the authority in the folder of a token.

@@ -82,6 +82,11 @@ func TestTokenOfThisMachine(t *testing.T) {
 	p.write("data/ca.crt", certificateOf(server), 0o600)
 	p.environment = append(p.environment, "PILLION_SERVER="+server.Listener.Addr().String(), "PILLION_DATA="+filepath.Join(p.home, "data"))
 	if _, stderr, code := p.run("session", "list"); code != 0 {
+		t.Fatalf("with the token of a server that an earlier version created: exit %d, %s", code, stderr)
+	}
+	p.write("data/operator.token", "of-an-earlier-server\n", 0o600)
+	p.write("data/admin.token", secret+"\n", 0o600)
+	if _, stderr, code := p.run("session", "list"); code != 0 {
 		t.Fatalf("with the server's own token: exit %d, %s", code, stderr)
 	}
 	authority := p.write("ca.crt", certificateOf(server), 0o600)
@@ -93,7 +98,7 @@ func TestTokenOfThisMachine(t *testing.T) {
 }
 
 // TestTokenOfThisMachineIsNotSentToOthers: whoever else listens on the port of the server
-// does not learn the operator's token.
+// does not learn the administrator's token.
 func TestTokenOfThisMachineIsNotSentToOthers(t *testing.T) {
 	var told atomic.Bool
 	listen := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -109,7 +114,7 @@ func TestTokenOfThisMachineIsNotSentToOthers(t *testing.T) {
 	t.Cleanup(other.Close)
 	server, _ := secure(t)
 	p := newProgram(t, nil)
-	p.write("data/operator.token", secret+"\n", 0o600)
+	p.write("data/admin.token", secret+"\n", 0o600)
 	p.write("data/ca.crt", certificateOf(server), 0o600)
 	p.environment = append(p.environment, "PILLION_DATA="+filepath.Join(p.home, "data"))
 	for name, test := range map[string]struct{ server, want string }{

@@ -135,13 +135,13 @@ func TestOMLExport(t *testing.T) {
 		"0.5\t1\t1\t-5\t4000000000\t-9223372036854775808\t18446744073709551615\t0.1\ta\\tb'\"\tAAH/\t9223372036854775808\tT\t2 -1 2\t1 18446744073709551615\t3 1.5 -0.1 nan\t2 T F\n"+
 		"0.25\t1\t2\t5\t1\t1\t1\tnan\t\t\t0\tF\t0\t0\t0\t0\n"+"1\t2\t1\t1\t2\t3\tx\n"+"1\t3\t1\t7\n"+"2\t0\t1\t.\tkey\tvalue\n")
 	tell(t, w.OML[0], fmt.Sprintf(omlHeader, 1010, "two", "schema: 3 t n:int64\n")+"1\t3\t1\t8\n"+fmt.Sprintf("%d\t3\t2\t9\n", future))
-	token, err := os.ReadFile(w.OperatorFile)
+	token, err := os.ReadFile(w.AdminFile)
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := newProgram(t, nil)
 	p.environment = append(p.environment, "PILLION_SERVER="+w.HTTP, "PILLION_TOKEN="+strings.TrimSpace(string(token)),
-		"PILLION_CA="+filepath.Join(filepath.Dir(w.OperatorFile), "ca.crt"))
+		"PILLION_CA="+filepath.Join(filepath.Dir(w.AdminFile), "ca.crt"))
 	var out, stderr string
 	for end := time.Now().Add(time.Minute); !strings.Contains(out, "app_All App_all t t_2") && time.Now().Before(end); {
 		out, stderr, _ = p.run("oml", "domains", "-o", "csv") // tables are archived within 100 ms

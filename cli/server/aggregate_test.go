@@ -40,7 +40,7 @@ func TestSiteAggregates(t *testing.T) {
 	folder, site := t.TempDir(), t.TempDir()
 	central := server.Config{Folder: folder, HTTP: commandtest.FreeAddress(t), NATSListen: commandtest.FreeAddress(t)}
 	w, stop := commandtest.Serve(t, central)
-	secret, err := os.ReadFile(w.OperatorFile)
+	secret, err := os.ReadFile(w.AdminFile)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -153,7 +153,7 @@ func analysis(t *testing.T, program string) {
 }
 
 // TestPythonAnalysis publishes a short report to a server, and reads it and other streams
-// back over TLS with the operator's token of this machine.
+// back over TLS with the administrator's token of this machine.
 func TestPythonAnalysis(t *testing.T) {
 	analysis(t, `
 import json, sys

@@ -58,7 +58,7 @@ func moveTo(t *testing.T, w server.Welcome, folder, name string) *identity.Ident
 
 func operator(t *testing.T, w server.Welcome) *api.Client {
 	t.Helper()
-	token, err := os.ReadFile(w.OperatorFile)
+	token, err := os.ReadFile(w.AdminFile)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -99,7 +99,7 @@ Use the command line (on this machine):
   pillion --server localhost:%s --token-file %s agents
   pillion --server localhost:%s --token-file %s session create --name first --from '*' --to '*'
 
-`, time.Now().Format(time.RFC1123), w.OperatorFile, w.JoinFile, w.Fingerprint, host, port, port, port, w.OperatorFile, port, w.OperatorFile)
+`, time.Now().Format(time.RFC1123), w.AdminFile, w.JoinFile, w.Fingerprint, host, port, port, port, w.AdminFile, port, w.AdminFile)
 	}
 	fmt.Fprintln(out, "ready")
 }

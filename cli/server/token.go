@@ -15,7 +15,7 @@ var errNoToken = errors.New("no such token in the data directory")
 
 type tokenCmd struct {
 	place
-	Token string `arg:"" enum:"join,operator" help:"join, with which hosts join for seven days, or operator, that of an administrator."`
+	Token string `arg:"" enum:"join,admin" help:"join, with which hosts join for seven days, or admin, that of an administrator."`
 }
 
 // Help describes the command.
@@ -42,8 +42,11 @@ func (c *tokenCmd) read() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	file := map[string]string{"join": authority.JoinFile, "operator": authority.OperatorFile}[c.Token]
-	text, err := os.ReadFile(filepath.Join(folder, file))
+	path := authority.AdminPath(folder)
+	if c.Token == "join" {
+		path = filepath.Join(folder, authority.JoinFile)
+	}
+	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("%w: %w", errNoToken, err)
 	}

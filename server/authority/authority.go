@@ -12,6 +12,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -131,12 +132,26 @@ const (
 
 // The secrets of the first two tokens are in these files of the data directory.
 const (
-	OperatorFile = "operator.token"
-	JoinFile     = "join.token"
+	AdminFile = "admin.token"
+	JoinFile  = "join.token"
+	// formerAdminFile is the AdminFile of data directories from before it had its name.
+	formerAdminFile = "operator.token"
 )
 
+// AdminPath returns the file of a data directory with the first administrator's secret: AdminFile, unless only that of an earlier
+// version exists.
+func AdminPath(folder string) string {
+	path, former := filepath.Join(folder, AdminFile), filepath.Join(folder, formerAdminFile)
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Lstat(former); err == nil {
+			return former
+		}
+	}
+	return path
+}
+
 // Open loads keys, certificates, tokens and revocations from the folder and creates missing ones.
-// Created is true on the first start: then the files operator.token and join.token
+// Created is true on the first start: then the files admin.token and join.token
 // hold the secrets of the first two tokens.
 func Open(folder string, options Options) (a *Authority, created bool, err error) {
 	if a, err = OpenKeys(folder, options); err != nil {
@@ -298,7 +313,7 @@ func (a *Authority) firstTokens(ctx context.Context) (created bool, err error) {
 		return false, err
 	}
 	// Secrets first: once tokens.json exists this does not happen again.
-	paths := []string{filepath.Join(a.folder, OperatorFile), filepath.Join(a.folder, JoinFile)}
+	paths := []string{filepath.Join(a.folder, AdminFile), filepath.Join(a.folder, JoinFile)}
 	if err := errors.Join(
 		files.Replace(paths[0], []byte(operator+"\n"), 0o600),
 		files.Replace(paths[1], []byte(join+"\n"), 0o600)); err != nil {
@@ -318,14 +333,14 @@ func (a *Authority) firstTokens(ctx context.Context) (created bool, err error) {
 }
 
 // Secrets returns the secrets of the first two tokens, while their files exist.
-func (a *Authority) Secrets() (operator, join string, err error) {
-	if operator, err = readSecret(filepath.Join(a.folder, OperatorFile)); err == nil {
+func (a *Authority) Secrets() (admin, join string, err error) {
+	if admin, err = readSecret(AdminPath(a.folder)); err == nil {
 		join, err = readSecret(filepath.Join(a.folder, JoinFile))
 	}
 	if err != nil {
 		return "", "", fmt.Errorf("read first tokens: %w", err)
 	}
-	return operator, join, nil
+	return admin, join, nil
 }
 
 func readSecret(path string) (string, error) {

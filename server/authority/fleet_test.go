@@ -100,7 +100,7 @@ func TestFirstTokensOfAFleet(t *testing.T) {
 		if k, err := a.Check(join); err != nil || k.Role != RoleJoin {
 			t.Errorf("join token: %+v, %v", k, err)
 		}
-		if _, err := os.Stat(filepath.Join(a.folder, OperatorFile)); a != created[0] && err == nil {
+		if _, err := os.Stat(filepath.Join(a.folder, AdminFile)); a != created[0] && err == nil {
 			t.Error("a server that created no tokens has files of tokens")
 		}
 	}

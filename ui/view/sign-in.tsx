@@ -44,7 +44,7 @@ export function SignInView() {
         <button class="main" type="submit" disabled={busy}>{busy ? "Signing in…" : "Sign in"}</button>
         <details id="token-help">
           <summary>Where do I get a token?</summary>
-          <p>On its first start the server wrote an administrator's token to <code>operator.token</code> in its data directory. To create more, for example for viewers:</p>
+          <p>On its first start the server wrote an administrator's token to <code>admin.token</code> in its data directory. To create more, for example for viewers:</p>
           <pre><code>pillion token create NAME --role viewer</code></pre>
         </details>
       </form>

@@ -32,7 +32,7 @@ def connect(server=None, token_file=None, ca=None, ca_fingerprint=None, timeout=
 
     What is not given is taken from PILLION_SERVER, PILLION_TOKEN, PILLION_TOKEN_FILE,
     PILLION_CA and PILLION_CA_FINGERPRINT, then from the configuration file; on the server's
-    own machine, or that of a lab, the operator's token is used if this user can read it.
+    own machine, or that of a lab, the administrator's token is used if this user can read it.
     """
     if isinstance(server, Client):
         return server
@@ -58,7 +58,7 @@ def connect(server=None, token_file=None, ca=None, ca_fingerprint=None, timeout=
     else:
         token = None
     if is_loopback(host) and not (ca or ca_fingerprint) or token is None and is_loopback(host):
-        for candidate in [path] if token else _operator_tokens(port):
+        for candidate in [path] if token else _admin_tokens(port):
             if candidate and os.access(os.path.expanduser(candidate), os.R_OK):
                 token = token or _read_token(candidate)
                 beside = pathlib.Path(os.path.expanduser(candidate)).resolve().parent / "ca.crt"
@@ -138,9 +138,9 @@ def _configuration():
     return settings
 
 
-def _operator_tokens(port):
+def _admin_tokens(port):
     folder = os.environ.get("PILLION_DATA") or "/var/lib/pillion-server"
-    return [os.path.join(LAB_TOKENS, "%d.token" % port), os.path.join(folder, "operator.token")]
+    return [os.path.join(LAB_TOKENS, "%d.token" % port), *(os.path.join(folder, name) for name in ("admin.token", "operator.token"))]
 
 
 def _read_token(path):
