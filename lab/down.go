@@ -33,16 +33,24 @@ func (s state) takeDown() error {
 }
 
 // endInhabitants ends the processes that run inside the lab, which would otherwise keep
-// the unnamed namespaces alive.
+// the unnamed namespaces alive. In another mount namespace than that in which the lab was
+// taken up, the names lead nowhere.
 func (s state) endInhabitants(spec *Spec) error {
 	ours := map[string]bool{}
 	for host := range spec.Hosts {
 		// This fails if a crash preceded the creation of the namespace: it has no processes.
 		_ = netns.Do(namespace(spec.Name, host), func() error {
 			where, err := os.Readlink("/proc/thread-self/ns/net")
-			ours[where] = err == nil
+			if err == nil {
+				ours[where] = true
+			}
 			return err
 		})
+	}
+	if len(ours) < len(spec.Hosts) {
+		if err := s.addByCookie(ours); err != nil {
+			return err
+		}
 	}
 	var failed error
 	for _, p := range inhabitants(ours) {

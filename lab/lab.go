@@ -195,6 +195,9 @@ func (b *builder) build(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := b.state.saveCookies(b.spec); err != nil { // before there are processes
+		return err
+	}
 	for i := range b.spec.Links {
 		if err := ctx.Err(); err != nil {
 			return err

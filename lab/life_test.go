@@ -137,6 +137,45 @@ func TestDownAfterTheEmulatorIsKilled(t *testing.T) {
 	expectGone(t, b.Spec.Name)
 }
 
+// TestDownFromAnotherMountNamespace: the names of the namespaces lead nowhere there, and the lab's processes end
+// nevertheless, and no others.
+func TestDownFromAnotherMountNamespace(t *testing.T) {
+	namespace.NeedRoot(t)
+	name, folder := fmt.Sprintf("m%dx%d", os.Getpid(), beds.Add(1)), t.TempDir()
+	file, written := filepath.Join(folder, "lab.yaml"), filepath.Join(folder, "pid")
+	text := fmt.Sprintf("name: %s\nhosts: {a: {run: ['echo $$ > %s.new; mv %[2]s.new %[2]s; exec sleep 1000']}, b: {}}\nlinks: [{ends: [a, b]}]\n", name, written)
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = lab.Down(context.Background(), name) })
+	if said, err := exec.Command("unshare", "--mount", agentPath, "lab", "up", file).CombinedOutput(); err != nil {
+		t.Fatalf("up: %v, %s", err, said)
+	}
+	waitForFile(t, written)
+	pid, err := os.ReadFile(written)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := netns.Do("pl-"+name+"-a", func() error { return nil }); err == nil {
+		t.Fatal("the name leads to the namespace")
+	}
+	bystander := exec.Command("sleep", "1000")
+	if err := netns.Do(namespace.New(t), bystander.Start); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = bystander.Process.Kill(); _ = bystander.Wait() }()
+	if err := lab.Down(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+	expectGone(t, name)
+	if _, err := os.Readlink("/proc/" + strings.TrimSpace(string(pid)) + "/ns/net"); err == nil { // a zombie has none
+		t.Error("the process in the lab still runs")
+	}
+	if _, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", bystander.Process.Pid)); err != nil {
+		t.Errorf("the process in another namespace has ended: %v", err)
+	}
+}
+
 // A process with a reused pid must never be killed.
 func TestDownSparesARecycledPid(t *testing.T) {
 	b := up(t, routed)

@@ -18,6 +18,7 @@ import (
 // stateRoot holds a folder for each lab that is up:
 //
 //	spec.json         the completed spec, written before anything is created
+//	namespaces.json   the cookies of the hosts' namespaces
 //	up                present once the lab is complete
 //	<link>.config     the configuration of an emulator
 //	<link>.pid        its process

@@ -176,3 +176,18 @@ func Inode() (uint32, error) {
 	}
 	return uint32(s.Ino), nil
 }
+
+// Cookie identifies the calling thread's network namespace until the next boot: unlike that
+// of an inode, the kernel gives its number to no other one.
+func Cookie() (uint64, error) {
+	socket, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return 0, os.NewSyscallError("socket", err)
+	}
+	defer unix.Close(socket)
+	cookie, err := unix.GetsockoptUint64(socket, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE)
+	if err != nil {
+		return 0, fmt.Errorf("read cookie of own network namespace: %w", err)
+	}
+	return cookie, nil
+}
