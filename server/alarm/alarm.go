@@ -40,7 +40,7 @@ type key struct {
 
 // Alarm is one that is active, or has ended lately. What it points to is not changed.
 type Alarm struct {
-	// ID is the fingerprint of the labels.
+	// ID is the fingerprint of the labels but the sites of the agents, which can change.
 	ID   string `json:"id"`
 	Rule string `json:"rule"`
 	Subject
@@ -105,6 +105,11 @@ func labelsOf(rule *Rule, s Subject, site func(agent string) string) map[string]
 		labels[labelFlow] = flowText(s.Flow)
 	}
 	return labels
+}
+
+// idOf is that of an alarm.
+func idOf(rule *Rule, s Subject) string {
+	return Fingerprint(labelsOf(rule, s, func(string) string { return "" }))
 }
 
 // HideSites drops the sites of the agents that are hidden from the labels.

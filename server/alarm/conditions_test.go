@@ -203,6 +203,26 @@ func TestPathChange(t *testing.T) {
 	b.expect("alarm: path: the path from a to b changed", "alarm-ended: path: a > b: the path is stable after 18 s, no further change for 10 s")
 }
 
+// TestIDOutlivesASite: an agent that gets another site has no other alarms than before.
+func TestIDOutlivesASite(t *testing.T) {
+	b := newBed(t)
+	k := key{usual.Name, Subject{Session: "s", Source: "a", Destination: "b"}}
+	var ids []string
+	for _, site := range []string{"paris", "lyon"} {
+		b.hosts.labels["a"] = map[string]string{"site": site}
+		b.restart([]Rule{usual})
+		b.begin(k, b.rules[0], &phase{since: b.now}, b.now, "lost packets")
+		one := b.Alarms()[0]
+		if one.Labels[labelSourceSite] != site {
+			t.Errorf("labels %v, want the site %s", one.Labels, site)
+		}
+		ids = append(ids, one.ID)
+	}
+	if ids[0] != ids[1] {
+		t.Errorf("IDs %q of the same pair", ids)
+	}
+}
+
 // TestRestart: a server that starts again, or comes to lead, continues with the alarms of before.
 func TestRestart(t *testing.T) {
 	b := newBed(t)

@@ -250,7 +250,7 @@ func (e *Evaluator) begin(k key, rule *Rule, p *phase, now time.Time, summary st
 		Rule: rule.Name, Subject: k.Subject, Labels: labelsOf(rule, k.Subject, e.site), Annotations: maps.Clone(rule.Annotations),
 		Summary: summary, Began: clamp(p.since, now).UTC(), Shown: e.mayShow(now),
 	}
-	a.ID = Fingerprint(a.Labels)
+	a.ID = idOf(rule, k.Subject)
 	if a.Annotations == nil {
 		a.Annotations = map[string]string{}
 	}
