@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"pillion.dev/agent/doctor"
+	"pillion.dev/cli/command"
 	"pillion.dev/session"
 )
 
@@ -21,13 +23,26 @@ var errUnfit = errors.New("this host cannot measure")
 type doctorCmd struct {
 	JSON bool     `help:"Print the checks as JSON."`
 	Data string   `help:"Data directory of the agent, whose free space is checked; default: ${folder}." placeholder:"DIR"`
-	Peer []string `help:"Addresses that must be reachable." placeholder:"ADDRESS"`
+	Peer []string `help:"IP address that must be reachable, not the name of an agent. Repeatable." placeholder:"ADDRESS"`
+}
+
+// Help has the examples.
+func (doctorCmd) Help() string {
+	return `There is no server to ask for the addresses of an agent: pillion doctor AGENT --peer AGENT has checks made by name.
+
+Examples:
+
+  pillion-agent doctor
+  pillion-agent doctor --peer 192.0.2.7 --peer 2001:db8::7`
 }
 
 // Run checks this host, without a server.
 func (c *doctorCmd) Run(ctx context.Context) error {
 	options := doctor.Options{Folder: c.Data}
 	for _, address := range c.Peer {
+		if _, err := netip.ParseAddr(address); err != nil {
+			return fmt.Errorf("read --peer %.80q: %w: use an IP address, such as 192.0.2.7; pillion doctor takes names of agents", address, command.ErrValue)
+		}
 		options.Peers = append(options.Peers, session.Peer{Addresses: []string{address}})
 	}
 	return c.report(os.Stdout, doctor.Check(ctx, options))

@@ -10,6 +10,14 @@ import (
 	"pillion.dev/session"
 )
 
+func TestDoctorPeers(t *testing.T) {
+	for _, peer := range []string{"south1", "192.0.2.7:8470", "192.0.2.0/24", ""} {
+		if err := (&doctorCmd{Peer: []string{"192.0.2.7", peer}}).Run(t.Context()); !errors.Is(err, command.ErrValue) || !strings.Contains(err.Error(), "use an IP address") {
+			t.Errorf("%q: %v", peer, err)
+		}
+	}
+}
+
 func TestDoctorReport(t *testing.T) {
 	good := session.Check{Name: "memory", Level: "ok", Found: "900 MiB available"}
 	loose := session.Check{Name: "clock", Level: "warning", Found: "not synchronised", Advice: "apt install chrony"}

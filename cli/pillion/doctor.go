@@ -3,6 +3,8 @@ package pillion
 import (
 	"context"
 	"fmt"
+	"net/netip"
+	"slices"
 	"time"
 
 	"connectrpc.com/connect"
@@ -14,7 +16,7 @@ import (
 
 type doctorCmd struct {
 	Agents  []string `arg:"" optional:"" predictor:"agent" help:"Agents to check; two of them: the way between them, in both directions. Default: all connected."`
-	Peer    []string `placeholder:"AGENT" predictor:"agent" help:"Agents that must be reachable from them; default: all connected. With it, two agents are checked as any others."`
+	Peer    []string `placeholder:"AGENT" predictor:"agent" help:"Agents, by name, that must be reachable from them; default: all connected. With it, two agents are checked as any others."`
 	Measure bool     `help:"Between two agents: where no session measures a direction, run one for at most a minute."`
 }
 
@@ -43,6 +45,11 @@ type finding struct {
 
 // Run lets agents check their hosts.
 func (c *doctorCmd) Run(ctx context.Context, a *app, client *api.Client) error {
+	for _, name := range slices.Concat(c.Agents, c.Peer) {
+		if _, err := netip.ParseAddr(name); err == nil {
+			return fmt.Errorf("read agents: %w: %s is an address: use the name of an agent, which pillion agents lists; pillion-agent doctor --peer takes addresses", errValue, name)
+		}
+	}
 	if len(c.Agents) == 2 && len(c.Peer) == 0 {
 		found, err := c.between(ctx, a, c.Agents[0], c.Agents[1])
 		if err != nil {

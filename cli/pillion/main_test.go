@@ -156,6 +156,7 @@ var goldens = []struct {
 	{name: "doctor", line: "doctor"},
 	{name: "doctor-away", line: "doctor north1 south1 --peer north1 -o json"},
 	{name: "doctor-way-twice", line: "doctor north1 north1"},
+	{name: "doctor-address", line: "doctor north1 --peer 10.0.0.2"},
 	{name: "doctor-measure", line: "doctor north1 --measure"},
 	{name: "report-sla", line: "report sla --month 2026-11 --scope customer=acme --availability 99.9% --delay-p99 20ms --loss 0.1%"},
 	{name: "report-sla-csv", line: "report sla --month 2026-11 --delay-p90 20ms --format csv"},
