@@ -95,7 +95,7 @@ vulnerabilities: ## ask the public databases for known vulnerabilities of Go mod
 	@.ci/vulnerabilities
 
 .PHONY: site
-site: ## build the site of the documents into bin/site; bin/site/index.html also works without a web server
+site: ## build web pages of the documents in bin/site; bin/site/index.html also works without a web server
 	@.ci/install site
 	@.ci/site bin/site
 
