@@ -53,10 +53,10 @@ install: build clib
 endif
 
 .PHONY: install-test
-install-test: ## also install what only the page and the tests require (Node, Chromium, npm and Python packages, an emulator and its kernel)
+install-test: ## also install what only the page and the tests require (Node, Chromium, npm and Python packages, emulators and their kernels)
 	@.ci/install test
 	@.ci/packages
-	@.ci/kernel || [ "$${CI:-}" != true ] # without it one test is skipped, and in CI none is
+	@.ci/kernel || [ "$${CI:-}" != true ] # without them two tests are skipped, and in CI none is
 
 .PHONY: install-metrics
 install-metrics: install ## also install what test-metrics runs: Prometheus of Debian, and built from source, ten minutes the first time, a current one and an OpenTelemetry collector

@@ -21,7 +21,8 @@ import (
 	"pillion.dev/lab/emulator"
 )
 
-// Programs that TestMain builds: whole-system tests run those that users run.
+// Programs that TestMain builds, or finds in the folder PILLION_TEST_PROGRAMS: whole-system
+// tests run those that users run.
 var agentPath, serverPath, cliPath string
 
 // TestMain lets more tests than there are processors run beside each other: those that
@@ -35,6 +36,10 @@ func TestMain(m *testing.M) {
 }
 
 func buildAndRun(m *testing.M) int {
+	if built := os.Getenv("PILLION_TEST_PROGRAMS"); built != "" {
+		agentPath, cliPath, serverPath = filepath.Join(built, "pillion-agent"), filepath.Join(built, "pillion"), filepath.Join(built, "pillion-server")
+		return m.Run()
+	}
 	folder, err := os.MkdirTemp("", "pillion-lab-test")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -8,11 +8,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // disk is the guest's root file system: files by path, without a leading slash.
@@ -27,7 +28,7 @@ func (d disk) put(name string, mode fs.FileMode, data []byte) {
 	d[strings.TrimPrefix(name, "/")] = content{mode, data}
 }
 
-// copy adds a file of this machine.
+// copy adds a file.
 func (d disk) copy(t *testing.T, from, to string) {
 	t.Helper()
 	data, err := os.ReadFile(from)
@@ -37,30 +38,55 @@ func (d disk) copy(t *testing.T, from, to string) {
 	d.put(to, 0o755, data)
 }
 
-// program adds a program of this machine, with its libraries.
-func (d disk) program(t *testing.T, name string) {
+// program adds a program below root, which is that of this machine or of another one, with its libraries.
+func (d disk) program(t *testing.T, root, name string) {
 	t.Helper()
-	found, err := exec.LookPath(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if found, err = filepath.EvalSymlinks(found); err != nil {
-		t.Fatal(err)
-	}
+	found := first(t, root, name, "/usr/bin", "/bin", "/usr/sbin", "/sbin") // Debian's /sbin/ip is a link to /bin/ip
 	d.copy(t, found, "/usr/sbin/"+name)
-	file, err := elf.Open(found)
+	d.libraries(t, root, found)
+}
+
+// libraries adds those that a program or a library requires, where its loader looks for them, and the loader.
+func (d disk) libraries(t *testing.T, root, name string) {
+	t.Helper()
+	file, err := elf.Open(name)
 	if err != nil {
-		t.Fatalf("read %s: %v", found, err)
+		t.Fatalf("read %s: %v", name, err)
 	}
 	defer file.Close()
-	if file.Section(".interp") == nil {
-		return
+	if section := file.Section(".interp"); section != nil {
+		loader, err := section.Data()
+		if err != nil {
+			t.Fatalf("read %s: %v", name, err)
+		}
+		path := unix.ByteSliceToString(loader)
+		d.copy(t, first(t, root, filepath.Base(path), filepath.Dir(path)), path)
 	}
-	for _, word := range strings.Fields(string(call(t, "ldd", found))) {
-		if path.IsAbs(word) && d[word[1:]].data == nil {
-			d.copy(t, word, word)
+	required, err := file.ImportedLibraries()
+	if err != nil {
+		t.Fatalf("read %s: %v", name, err)
+	}
+	for _, library := range required {
+		if d["lib/"+library].data != nil {
+			continue
+		}
+		folder := map[elf.Machine]string{elf.EM_X86_64: "/lib/x86_64-linux-gnu", elf.EM_AARCH64: "/lib/aarch64-linux-gnu"}[file.Machine]
+		path := first(t, root, library, folder, "/usr"+folder, "/lib64", "/usr/lib64", "/lib")
+		d.copy(t, path, "/lib/"+library)
+		d.libraries(t, root, path)
+	}
+}
+
+// first returns the first file of a name in folders below a root, without symbolic links in the name.
+func first(t *testing.T, root, name string, folders ...string) string {
+	t.Helper()
+	for _, folder := range folders {
+		if path, err := filepath.EvalSymlinks(filepath.Join(root, folder, name)); err == nil {
+			return path
 		}
 	}
+	t.Fatalf("no %s below %s in %v", name, root, folders)
+	return ""
 }
 
 // write writes the cpio archive ("newc") that the kernel unpacks.

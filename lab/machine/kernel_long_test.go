@@ -7,22 +7,11 @@ import (
 	"debug/elf"
 	"fmt"
 	"io/fs"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 )
-
-// kernelFolder is where .ci/kernel puts Debian's package.
-func kernelFolder() (string, error) {
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return "", err
-	}
-	return filepath.Join(cache, "pillion", "kernel"), nil
-}
 
 // kernel is an unpacked package.
 type kernel struct {
@@ -31,26 +20,14 @@ type kernel struct {
 	modules map[string]string
 }
 
-// unpack unpacks the newest package in the cache.
-func unpack(t *testing.T) kernel {
+// unpackKernel unpacks the newest kernel of an architecture in the cache.
+func unpackKernel(t *testing.T, architecture string) kernel {
 	t.Helper()
-	folder, err := kernelFolder()
-	if err != nil {
-		t.Fatal(err)
-	}
-	packages, err := filepath.Glob(filepath.Join(folder, "linux-image-6.12.*_amd64.deb"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(packages) == 0 {
-		lack(t, "a kernel in "+folder, ".ci/kernel")
-	}
-	slices.SortFunc(packages, olderFirst)
 	target := t.TempDir()
-	call(t, "dpkg-deb", "-x", packages[len(packages)-1], target)
+	unpack(t, target, "linux-image-6.12.*", architecture)
 	images, err := filepath.Glob(filepath.Join(target, "boot", "vmlinuz-*"))
 	if err != nil || len(images) != 1 {
-		t.Fatalf("read %s: %d images of a kernel, want 1 (%v)", packages[len(packages)-1], len(images), err)
+		t.Fatalf("unpack the kernel for %s: %d images, want 1 (%v)", architecture, len(images), err)
 	}
 	k := kernel{image: images[0], modules: map[string]string{}}
 	err = filepath.WalkDir(target, func(path string, entry fs.DirEntry, err error) error {
@@ -63,16 +40,6 @@ func unpack(t *testing.T) kernel {
 		t.Fatal(err)
 	}
 	return k
-}
-
-func olderFirst(a, b string) int {
-	if a == b {
-		return 0
-	}
-	if exec.Command("dpkg", "--compare-versions", filepath.Base(a), "lt", filepath.Base(b)).Run() == nil {
-		return -1
-	}
-	return 1
 }
 
 // module is one that the guest has to load.
@@ -130,17 +97,4 @@ func needs(code []byte) ([]string, error) {
 		}
 	}
 	return nil, nil
-}
-
-// call runs a command of this machine and returns its output.
-func call(t *testing.T, command ...string) []byte {
-	t.Helper()
-	var stderr bytes.Buffer
-	c := exec.Command(command[0], command[1:]...)
-	c.Stderr = &stderr
-	output, err := c.Output()
-	if err != nil {
-		t.Fatalf("run %s: %v: %s", strings.Join(command, " "), err, stderr.String())
-	}
-	return output
 }
