@@ -157,7 +157,7 @@ export class Stage {
       height,
       ms: 1,
       legend: { show: false },
-      padding: [10 * zoom, 22 * zoom, 0, 0],
+      padding: [10 * zoom, 32 * zoom, 0, 0],
       cursor: {
         x: true, y: false,
         points: { show: false },
