@@ -110,12 +110,15 @@ static __always_inline void miss(struct packet *p, __u64 key)
 	let_go(p, key);
 }
 
-/* Other hosts' namespaces may be on the same kernel: it left the router, unseen. */
+/*
+ * Behind t3: it left the router, unseen. Other hosts' namespaces may be on the same kernel,
+ * and what has no device is another buffer, at the address of one whose free was missed too.
+ */
 static __always_inline int has_left(struct sk_buff *skb)
 {
 	struct net_device *dev = device_of(skb);
 
-	return dev && !is_router(dev);
+	return !dev || !is_router(dev);
 }
 
 /* A fragment that the router reassembled for itself. */

@@ -37,7 +37,14 @@ func HoldByProcess(cpu int, d time.Duration) (*Process, error) {
 	return p, nil
 }
 
+// backlog is how many bytes of packets may wait for the process while it is not scheduled:
+// the default holds 256 packets, after which the kernel drops more and fails a read.
+const backlog = 16 << 20
+
 func bindQueue(socket int) error {
+	if err := unix.SetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, backlog); err != nil {
+		return fmt.Errorf("set receive buffer: %w", err)
+	}
 	if err := unix.Bind(socket, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		return err
 	}
