@@ -109,3 +109,5 @@ func TestRouterReference(t *testing.T) {
 		}
 	}
 }
+
+func TestVersion(t *testing.T) { commandtest.CompareVersions(t, "pillion-agent", "version") }

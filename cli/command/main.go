@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -103,11 +104,20 @@ func Run(args []string, parser func(context.Context) (*kong.Kong, error)) error 
 	if err != nil {
 		return err
 	}
-	line, err := p.Parse(args)
+	line, err := p.Parse(Conventional(args, "version"))
 	if err != nil {
 		return Named(nil, fmt.Errorf("%w: %w", ErrUsage, err))
 	}
 	return Named(line, line.Run())
+}
+
+// Conventional returns the arguments of the command that prints a program's version if the
+// arguments are --version alone, which other programs have, and else the arguments themselves.
+func Conventional(args []string, printsVersion ...string) []string {
+	if slices.Equal(args, []string{"--version"}) {
+		return printsVersion
+	}
+	return args
 }
 
 // Version is the command that prints the version of a program.

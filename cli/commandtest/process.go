@@ -7,11 +7,13 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"os/exec"
 	"sync"
 	"testing"
 	"testing/fstest"
 	"time"
 
+	"pillion.dev/internal/version"
 	"pillion.dev/server"
 )
 
@@ -27,6 +29,20 @@ func Main(m *testing.M, program func(arguments []string) int) {
 		os.Exit(program(os.Args[1:]))
 	}
 	os.Exit(m.Run())
+}
+
+// CompareVersions fails the test unless the program of this package prints its name and its
+// version both for a command and for the option.
+func CompareVersions(t *testing.T, name string, command ...string) {
+	t.Helper()
+	for _, arguments := range [][]string{command, {"--version"}} {
+		c := exec.Command(os.Args[0], arguments...)
+		c.Env = append(os.Environ(), Environment)
+		output, err := c.CombinedOutput()
+		if want := name + " " + version.String() + "\n"; err != nil || string(output) != want {
+			t.Errorf("%s %v: %q, %v; want %q", name, arguments, output, err, want)
+		}
+	}
 }
 
 // FreeAddress returns an unused port of this machine.

@@ -82,7 +82,7 @@ func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
 		args = []string{"--help"}
 	}
-	parsed, err := parser.Parse(args)
+	parsed, err := parser.Parse(command.Conventional(args, "version", "--client"))
 	if err != nil {
 		return command.Named(nil, fmt.Errorf("%w: %w", errUsage, err))
 	}

@@ -44,3 +44,5 @@ func TestUnit(t *testing.T)                 { daemon(t).TestUnit(t) }
 func TestDocumentedCommands(t *testing.T) {
 	commandtest.TestDocumentedCommands(t, func() (*kong.Kong, error) { return newParser(t.Context()) }, 30)
 }
+
+func TestVersion(t *testing.T) { commandtest.CompareVersions(t, "pillion-server", "version") }
