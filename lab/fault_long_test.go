@@ -150,3 +150,29 @@ func TestLongAgentKilled(t *testing.T) {
 	b.reaches(stored, "SELECT sum(packets) FROM flows")
 	b.says("server", "lost contact with b")
 }
+
+// TestLongServerKilled: stored batches are kept, others retransmitted, and none is stored twice.
+func TestLongServerKilled(t *testing.T) {
+	t.Parallel() // it mostly waits
+	b := service(t, twoHosts)
+	s := b.recording()
+	stop := s.traffic(1000)
+	last := int64(0)
+	for range 10 {
+		eventually(t, "packets to be stored", func() bool {
+			n, err := b.tryNumber("SELECT count(*) FROM packets")
+			grew := err == nil && n > last
+			last = max(last, n)
+			return grew
+		})
+		b.kill("server")
+		b.start("server")
+	}
+	stop()
+	b.bothAgree(b.concluded(s))
+	for _, agent := range []string{"a", "b"} {
+		if a := b.balances(agent, 0); a.DroppedRows != 0 {
+			t.Errorf("%s dropped %d rows", agent, a.DroppedRows)
+		}
+	}
+}

@@ -238,32 +238,6 @@ func (b *serviceBed) fill(folder string) (ballast string) {
 	return ballast
 }
 
-// TestServerKilled: stored batches are kept, others retransmitted, and none is stored twice.
-func TestServerKilled(t *testing.T) {
-	t.Parallel() // it mostly waits
-	b := service(t, twoHosts)
-	s := b.recording()
-	stop := s.traffic(1000)
-	last := int64(0)
-	for range 10 {
-		eventually(t, "packets to be stored", func() bool {
-			n, err := b.tryNumber("SELECT count(*) FROM packets")
-			grew := err == nil && n > last
-			last = max(last, n)
-			return grew
-		})
-		b.kill("server")
-		b.start("server")
-	}
-	stop()
-	b.bothAgree(b.concluded(s))
-	for _, agent := range []string{"a", "b"} {
-		if a := b.balances(agent, 0); a.DroppedRows != 0 {
-			t.Errorf("%s dropped %d rows", agent, a.DroppedRows)
-		}
-	}
-}
-
 // resting waits until nothing more is written to an agent's spool.
 func (b *serviceBed) resting(name string) {
 	b.t.Helper()

@@ -105,3 +105,21 @@ func TestLongUDPOptionIsForwarded(t *testing.T) {
 		}
 	}
 }
+
+// Routers measure forwarded packets, and forward buffers that were marked and restored
+// before they are segmented.
+func TestLongForwarding(t *testing.T) {
+	tests := map[string]string{"default": "", "tso off": "tso off", "gso off": "tso off gso off", "tx off": "tx off"}
+	addresses := map[string]string{"ipv6": "fd77:0:0:3::2", "ipv4": "10.77.3.2"}
+	for name, features := range tests {
+		for family, address := range addresses {
+			t.Run(name+", "+family, func(t *testing.T) {
+				b := up(t, chain)
+				b.offload("r1", "r2", features)
+				b.offload("r2", "b", features)
+				d := b.probe("r2", "destination", "r1")
+				b.tryTraffic(b.probe("r1", "source", "r2"), d, netip.MustParseAddr(address), 8<<20)
+			})
+		}
+	}
+}

@@ -3,7 +3,6 @@ package lab_test
 import (
 	"net/netip"
 	"strings"
-	"testing"
 )
 
 const chain = `hosts: {a: {}, r1: {forward: true}, r2: {forward: true}, b: {}}
@@ -38,22 +37,4 @@ func (b *bed) tryTraffic(s, d *runningProbe, to netip.Addr, size int64) {
 	}
 	b.t.Logf("marked %d, skipped mtu %d, gso %d; unmarked %d", marked.Marked,
 		marked.Skipped["mtu"], marked.Skipped["gso"], read.Unmarked)
-}
-
-// Routers measure forwarded packets, and forward buffers that were marked and restored
-// before they are segmented.
-func TestForwarding(t *testing.T) {
-	tests := map[string]string{"default": "", "tso off": "tso off", "gso off": "tso off gso off", "tx off": "tx off"}
-	addresses := map[string]string{"ipv6": "fd77:0:0:3::2", "ipv4": "10.77.3.2"}
-	for name, features := range tests {
-		for family, address := range addresses {
-			t.Run(name+", "+family, func(t *testing.T) {
-				b := up(t, chain)
-				b.offload("r1", "r2", features)
-				b.offload("r2", "b", features)
-				d := b.probe("r2", "destination", "r1")
-				b.tryTraffic(b.probe("r1", "source", "r2"), d, netip.MustParseAddr(address), 8<<20)
-			})
-		}
-	}
 }

@@ -4,9 +4,14 @@ package destination
 
 import (
 	"encoding/hex"
+	"errors"
 	"reflect"
 	"strings"
 	"testing"
+	"time"
+
+	"pillion.dev/wire"
+	"pillion.dev/wire/test/codec"
 )
 
 // TestLongTraceOfKernel reads what Linux 6.18 wrote (docs/wire.md), and traces that no source of ours began.
@@ -58,5 +63,45 @@ func TestLongTraceOfKernel(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestLongTracesOfStrangers: traces come from peers, and of those with keys only with a right tag, or where none is needed; without
+// room they are counted; whoever did not ask for them gets none.
+func TestLongTracesOfStrangers(t *testing.T) {
+	in := frame(behind(tracedHeader(time.Now(), wire.SingleBit|5, &codec.Trace{Type: tracedType, Left: 24}), 0))
+	bare := frame(behind(tracedHeader(time.Time{}, 0, &codec.Trace{Type: tracedType, Left: 24}), 0))
+	strangers := open(t, Settings{Traces: true, StartEmpty: true})
+	authenticated := open(t, Settings{Traces: true, Peers: Peers{{}: {Keys: []wire.Key{{1}}}}})
+	for _, packet := range [][]byte{in, bare} {
+		run(t, strangers.objects.DestinationTc, packet, 0)
+		run(t, authenticated.objects.DestinationTc, packet, 0)
+	}
+	if got := append(strangers.take(t), authenticated.take(t)...); len(got) != 0 {
+		t.Errorf("%d traces", len(got))
+	}
+	untagged := open(t, Settings{Traces: true, Peers: mixed(Rule{Untagged: true}, ruleOf(t, "proto=tcp", false))})
+	for _, packet := range [][]byte{in, bare} {
+		run(t, untagged.objects.DestinationTc, packet, 0)
+	}
+	if got := untagged.take(t); len(got) != 2 {
+		t.Errorf("%d traces of packets that no session with authentication measures", len(got))
+	}
+	d := open(t, Settings{})
+	run(t, d.objects.DestinationTc, in, 0)
+	if tally, err := d.TraceTally(); err != nil || tally != (TraceTally{}) {
+		t.Errorf("traces that nobody asked for: %+v, %v", tally, err)
+	}
+	if err := d.ReadTraces(func(*Trace) {}); !errors.Is(err, ErrNoTraces) {
+		t.Errorf("got %v", err)
+	}
+	full := open(t, Settings{Traces: true, traceBytes: 1 << 14})
+	const sent = 200
+	for range sent {
+		run(t, full.objects.DestinationTc, in, 0)
+	}
+	read := len(full.take(t))
+	if tally, err := full.TraceTally(); err != nil || tally.Dropped == 0 || tally.Written != uint64(read) || tally.Written+tally.Dropped != sent {
+		t.Errorf("%d read: %+v, %v", read, tally, err)
 	}
 }
