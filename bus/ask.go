@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"net"
 	"sync"
 	"time"
 
@@ -58,7 +59,8 @@ func (a *answers) wait() (subject string, answer <-chan *nats.Msg, end func()) {
 }
 
 // Ask sends the agent a request and returns its reply: ErrAway if it is not connected,
-// otherwise the error that its handler returned. Without a deadline it waits 30 s.
+// otherwise the error that its handler returned. Without a deadline it waits 30 s, and no longer
+// than until Close: then it returns net.ErrClosed, and the agent may have done what was requested.
 func (s *Server) Ask(ctx context.Context, agent string, request []byte) ([]byte, error) {
 	if !ValidAgent(agent) {
 		return nil, fmt.Errorf("ask agent: invalid name %.100q", agent)
@@ -91,6 +93,8 @@ func (s *Server) ask(ctx context.Context, agent string, request []byte) (*nats.M
 			return nil, ErrAway
 		}
 		return m, nil
+	case <-s.done:
+		return nil, net.ErrClosed
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
