@@ -11,8 +11,8 @@ import (
 	"pillion.dev/internal/netns"
 )
 
-// cookiesFile has the cookies of the namespaces, by which they are found if the lab was taken
-// up in another mount namespace.
+// cookiesFile has the cookies of the namespaces, by which they are found if the lab was
+// started in another mount namespace.
 const cookiesFile = "namespaces.json"
 
 // saveCookies records the namespaces of all hosts.

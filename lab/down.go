@@ -33,8 +33,8 @@ func (s state) takeDown() error {
 }
 
 // endInhabitants ends the processes that run inside the lab, which would otherwise keep
-// the unnamed namespaces alive. In another mount namespace than that in which the lab was
-// taken up, the names lead nowhere.
+// the unnamed namespaces alive. Names are resolved only in the mount namespace in which
+// the lab was started; from another one, the namespaces are found by their cookies.
 func (s state) endInhabitants(spec *Spec) error {
 	ours := map[string]bool{}
 	for host := range spec.Hosts {

@@ -28,7 +28,7 @@ type doctorCmd struct {
 
 // Help has the examples.
 func (doctorCmd) Help() string {
-	return `There is no server to ask for the addresses of an agent: pillion doctor AGENT --peer AGENT has checks made by name.
+	return `This command uses no server, so it cannot look up the addresses of an agent; pillion doctor AGENT --peer AGENT checks agents by name.
 
 Examples:
 

@@ -33,7 +33,7 @@ type agentsListCmd struct {
 
 // Help has the examples.
 func (agentsListCmd) Help() string {
-	return "Of agents outside the scope of the token, at the other ends of pairs in it, only the names are known: their\nstate is outside, and everything else is empty. --label leaves them out.\n\n" +
+	return "For an agent outside the token's scope that is the other end of a pair in it, only the name is known: its\nstate is outside, and the other columns are empty. --label omits such agents.\n\n" +
 		"Examples:\n\n  pillion agents --watch\n  pillion agents --label site=north -o json"
 }
 
