@@ -41,10 +41,12 @@ type API struct {
 	// which pods can be watched.
 	lines           []line
 	version, oldest int
-	changed         chan struct{} // closed and replaced at each change
-	dropped         chan struct{} // closed and replaced when connections of watches are cut
-	answers         []http.HandlerFunc
-	requests        []url.Values
+	// lists are those that were begun, by the version that they show.
+	lists    map[string][]json.RawMessage
+	changed  chan struct{} // closed and replaced at each change
+	dropped  chan struct{} // closed and replaced when connections of watches are cut
+	answers  []http.HandlerFunc
+	requests []url.Values
 }
 
 type line struct {
@@ -65,7 +67,7 @@ func Start(t testing.TB) *API {
 // Serve is Start with a listener on 127.0.0.1, and a folder for the files of clients.
 func Serve(t testing.TB, listener net.Listener, folder string) *API {
 	t.Helper()
-	a := &API{pods: map[string]json.RawMessage{}, version: 100, oldest: 100, changed: make(chan struct{}), dropped: make(chan struct{})}
+	a := &API{pods: map[string]json.RawMessage{}, lists: map[string][]json.RawMessage{}, version: 100, oldest: 100, changed: make(chan struct{}), dropped: make(chan struct{})}
 	a.http = httptest.NewUnstartedServer(a)
 	a.http.Listener.Close() // on the loopback of the test itself
 	a.http.Listener = listener
@@ -160,6 +162,7 @@ func (a *API) Compact() {
 	defer a.mu.Unlock()
 	a.version++
 	a.oldest, a.lines = a.version, nil
+	clear(a.lists)
 }
 
 // Drop cuts the connections of watches.
@@ -219,22 +222,31 @@ func Fail(w http.ResponseWriter, code int, message string) {
 	fmt.Fprintf(w, `{"kind":"Status","code":%d,"message":%q}`, code, message)
 }
 
-// list answers with pages of two pods.
+// list answers with pages of two pods; all pages of a list show the version of the first.
 func (a *API) list(w http.ResponseWriter, r *http.Request) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	from, _ := strconv.Atoi(r.URL.Query().Get("continue"))
-	keys := slices.Sorted(maps.Keys(a.pods))
-	items, next := []json.RawMessage{}, ""
-	for i := from; i < len(keys); i++ {
-		if i == from+2 {
-			next = strconv.Itoa(i)
-			break
+	version, after, continues := strings.Cut(r.URL.Query().Get("continue"), ":")
+	from, _ := strconv.Atoi(after)
+	if !continues {
+		version = strconv.Itoa(a.version)
+		var all []json.RawMessage
+		for _, key := range slices.Sorted(maps.Keys(a.pods)) {
+			all = append(all, a.pods[key])
 		}
-		items = append(items, a.pods[keys[i]])
+		a.lists[version] = all
+	}
+	all, known := a.lists[version]
+	if !known {
+		Fail(w, http.StatusGone, "the provided continue parameter is too old")
+		return
+	}
+	to, next := min(from+2, len(all)), ""
+	if to < len(all) {
+		next = fmt.Sprintf("%s:%d", version, to)
 	}
 	_ = json.NewEncoder(w).Encode(map[string]any{
-		"kind": "PodList", "metadata": map[string]string{"resourceVersion": strconv.Itoa(a.version), "continue": next}, "items": items,
+		"kind": "PodList", "metadata": map[string]string{"resourceVersion": version, "continue": next}, "items": append([]json.RawMessage{}, all[min(from, to):to]...),
 	})
 }
 
