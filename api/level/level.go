@@ -137,15 +137,15 @@ func Clock(l *pillionv1.ServiceLevel) string {
 	return "±" + quantity.FormatNanos(l.GetClockErrorNs())
 }
 
-// blocksLeast is the smallest number of blocks of time with an interval, as in server/sla.
-const blocksLeast = 10
+// BlocksLeast is the smallest number of blocks of time with packets for which there is an interval.
+const BlocksLeast = 10
 
 // LossLack says why the loss has no interval.
 func LossLack(l *pillionv1.ServiceLevel) string {
 	if l.GetExpected() == 0 {
 		return "no packets"
 	}
-	return fmt.Sprintf("fewer than %d blocks", blocksLeast)
+	return fmt.Sprintf("fewer than %d blocks", BlocksLeast)
 }
 
 // DelayLack says why the delay has no interval.

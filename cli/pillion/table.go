@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -44,6 +45,15 @@ func newTable(columns ...string) *table {
 }
 
 func (t *table) add(row ...cell) { t.rows = append(t.rows, row) }
+
+// drop removes a column.
+func (t *table) drop(key string) {
+	at := slices.IndexFunc(t.columns, func(c column) bool { return c.key == key })
+	t.columns = slices.Delete(t.columns, at, at+1)
+	for i, row := range t.rows {
+		t.rows[i] = slices.Delete(row, at, at+1)
+	}
+}
 
 // text is a cell whose two forms are the same.
 func text(s string) cell { return cell{cmp.Or(s, "-"), s} }

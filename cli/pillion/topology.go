@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -144,11 +143,7 @@ func writePaths(w io.Writer, color bool, paths []*pillionv1.Path, nodes []*pilli
 
 // roundTrips are the hops of a traceroute, with names by address; without any, there is no such column.
 func roundTrips(p *pillionv1.Path, names map[string]string) *table {
-	columns := []string{">hop", "address", "name", ">rtt", ">answers=REPLIES"}
-	if len(names) == 0 {
-		columns = slices.Delete(columns, 2, 3)
-	}
-	t := newTable(columns...)
+	t := newTable(">hop", "address", "name", ">rtt", ">answers=REPLIES")
 	for _, h := range p.Hops {
 		rtt, address := text(""), h.Address
 		if address == "" {
@@ -156,11 +151,10 @@ func roundTrips(p *pillionv1.Path, names map[string]string) *table {
 		} else {
 			rtt = nanos(h.RttNs)
 		}
-		row := []cell{number(h.Ttl), text(address), text(names[h.Address]), rtt, text(fmt.Sprintf("%d/%d", h.Answers, h.Sent))}
-		if len(names) == 0 {
-			row = slices.Delete(row, 2, 3)
-		}
-		t.add(row...)
+		t.add(number(h.Ttl), text(address), text(names[h.Address]), rtt, text(fmt.Sprintf("%d/%d", h.Answers, h.Sent)))
+	}
+	if len(names) == 0 {
+		t.drop("name")
 	}
 	return t
 }

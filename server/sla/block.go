@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"pillion.dev/api/level"
 	"pillion.dev/archive"
 	"pillion.dev/measure/flows"
 	"pillion.dev/measure/histogram"
@@ -94,7 +95,7 @@ func grouped(hours map[int64]*block) (blocks []*block, length time.Duration) {
 			}
 			of[hour/per].merge(b)
 		}
-		if len(of) < blocksLeast && length != blockLengths[len(blockLengths)-1] {
+		if len(of) < level.BlocksLeast && length != blockLengths[len(blockLengths)-1] {
 			continue
 		}
 		first, last := int64(math.MaxInt64), int64(math.MinInt64)

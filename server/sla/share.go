@@ -4,13 +4,12 @@ import (
 	"math"
 
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"pillion.dev/api/level"
 )
 
 // Confidence of intervals.
 const Confidence = 0.95
-
-// blocksLeast is the smallest number of blocks with traffic for which there is an interval.
-const blocksLeast = 10
 
 // Share is a share of packets with its interval.
 type Share struct {
@@ -42,7 +41,7 @@ func shareOf(bad, all []float64) Share {
 		return s
 	}
 	s.Value = k / n
-	if blocks < blocksLeast {
+	if blocks < level.BlocksLeast {
 		return s
 	}
 	independent := n
