@@ -303,7 +303,7 @@ func (a *Authority) openTokens(ctx context.Context, kept store.Store) (created b
 
 // firstTokens creates the first two. If another server was faster, it loads those.
 func (a *Authority) firstTokens(ctx context.Context) (created bool, err error) {
-	operator, err := a.Tokens.add(Token{Name: "operator", Role: RoleAdmin}, "")
+	admin, err := a.Tokens.add(Token{Name: RoleAdmin, Role: RoleAdmin}, "")
 	if err != nil {
 		return false, err
 	}
@@ -315,7 +315,7 @@ func (a *Authority) firstTokens(ctx context.Context) (created bool, err error) {
 	// Secrets first: once tokens.json exists this does not happen again.
 	paths := []string{filepath.Join(a.folder, AdminFile), filepath.Join(a.folder, JoinFile)}
 	if err := errors.Join(
-		files.Replace(paths[0], []byte(operator+"\n"), 0o600),
+		files.Replace(paths[0], []byte(admin+"\n"), 0o600),
 		files.Replace(paths[1], []byte(join+"\n"), 0o600)); err != nil {
 		return false, err
 	}

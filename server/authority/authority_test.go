@@ -99,8 +99,8 @@ func TestOpenKeepsKeysAndTokens(t *testing.T) {
 		t.Error("the second start created keys or tokens again")
 	}
 	for secret, role := range map[string]string{operator: RoleAdmin, join: RoleJoin} {
-		if token, err := second.Check(secret); err != nil || token.Role != role {
-			t.Errorf("got %+v, %v, want role %s", token, err, role)
+		if token, err := second.Check(secret); err != nil || token.Role != role || token.Name != role {
+			t.Errorf("got %+v, %v, want name and role %s", token, err, role)
 		}
 	}
 	if !strings.HasPrefix(join, "pj_"+first.Fingerprint()+"_") || !strings.HasPrefix(operator, "pt_") || len(operator) != 35 {

@@ -72,20 +72,20 @@ func TestTokens(t *testing.T) {
 func TestLastAdminCannotBeRevoked(t *testing.T) {
 	c := &clock{time.Now()}
 	a, _ := open(t, t.TempDir(), c)
-	if err := a.Revoke("operator"); !errors.Is(err, ErrLast) {
+	if err := a.Revoke("admin"); !errors.Is(err, ErrLast) {
 		t.Errorf("revoke the only one: %v", err)
 	}
 	if _, _, err := a.Create(Token{Name: "brief", Role: RoleAdmin, Expires: c.time.Add(time.Hour)}); err != nil {
 		t.Fatal(err)
 	}
 	c.time = c.time.Add(2 * time.Hour)
-	if err := a.Revoke("operator"); !errors.Is(err, ErrLast) {
+	if err := a.Revoke("admin"); !errors.Is(err, ErrLast) {
 		t.Errorf("revoke while the other has expired: %v", err)
 	}
 	if _, _, err := a.Create(Token{Name: "second", Role: RoleAdmin, Expires: time.Time{}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.Revoke("operator"); err != nil {
+	if err := a.Revoke("admin"); err != nil {
 		t.Errorf("revoke while another exists: %v", err)
 	}
 }
