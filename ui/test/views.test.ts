@@ -1,4 +1,4 @@
-// Every view in both themes and at four widths: accessible, no horizontal overflow, no
+// Every view in both themes and at seven widths: accessible, no horizontal overflow, no
 // requests to other hosts; with screenshots.
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -31,7 +31,7 @@ afterAll(async () => {
 
 const views: Record<string, string> = {
   overview: "#/", pair: "#/pair/berlin/lisbon?range=1m", agent: "#/agent/berlin", topology: "#/topology?pair=berlin%3Elisbon", traffic: "#/traffic", levels: "#/levels?availability=99.9&delay=20ms&loss=1", sessions: "#/sessions",
-  "session-new": "#/sessions/new?from=berlin&to=oslo", session: "#/sessions/sites", runs: "#/sessions?show=runs", alarms: "#/alarms", events: "#/events", about: "#/about", licences: "#/licences",
+  sites: "#/?view=sites", "session-new": "#/sessions/new?from=berlin&to=oslo", session: "#/sessions/sites", runs: "#/sessions?show=runs", alarms: "#/alarms", events: "#/events", about: "#/about", licences: "#/licences",
 };
 
 describe.each(Object.entries(views))("view %s", (name, path) => {
@@ -52,7 +52,7 @@ describe.each(Object.entries(views))("view %s", (name, path) => {
     const { page, clean, visit } = full;
     await visit(path);
     const wide: string[] = [];
-    for (const width of [360, 768, 1280, 2560]) {
+    for (const width of [360, 720, 768, 901, 1024, 1280, 2560]) {
       await page.setViewportSize({ width, height: 900 });
       await atRest(page);
       const over = await overhang(page);
@@ -83,7 +83,7 @@ test.each(Object.entries(scopes))("a viewer with a scope of %s sees nothing beyo
   const { page, clean, visit, close, forgive } = await open(browser, { ...lab, token: async () => secret }, { role: "viewer" });
   forgive(/answer 404 .*ListRows|status of 404/); // no report of an experiment
   const wrong: string[] = [];
-  const addresses = { ...views, experiments: "#/experiments", sites: "#/?view=sites", labels: "#/traffic?by=label", addresses: "#/traffic?by=host", back: "#/pair/lisbon/berlin", "topology-sites": "#/topology?view=sites", tokens: "#/tokens" };
+  const addresses = { ...views, experiments: "#/experiments", labels: "#/traffic?by=label", addresses: "#/traffic?by=host", back: "#/pair/lisbon/berlin", "topology-sites": "#/topology?view=sites", tokens: "#/tokens" };
   for (const [name, path] of Object.entries(addresses)) {
     await visit(path);
     const text = await page.locator("body").innerText();
@@ -110,7 +110,7 @@ test("signing in looks right in both themes", async () => {
   }
 });
 
-test.each([320, 390])("at %i px each view can be reached, and no two labels of the navigation touch", async (width) => {
+test.each([320, 390, 1024])("at %i px each view can be reached, and no two labels of the navigation touch", async (width) => {
   const { page, clean, visit, close, forgive } = await open(browser, lab, { role: "viewer", width, height: 740, touch: true });
   forgive(/answer 404 .*ListRows|status of 404/); // no report of an experiment
   const doors = page.getByRole("navigation", { name: "Views" });

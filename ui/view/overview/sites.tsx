@@ -111,7 +111,7 @@ function Grid({ sites, pairs, measure, palette, span }: { sites: Site[]; pairs: 
               <th scope="row">{siteName(row.name)} <small class="soft">{count(row.agents)}</small></th>
               {sites.map((column) => {
                 const pair = of.get(`${row.name}\n${column.name}`);
-                return <td key={column.name}>{pair ? <Cell pair={pair} measure={measure} palette={palette} span={span} /> : <span class="none" aria-label="not measured" />}</td>;
+                return <td key={column.name}>{pair ? <Cell pair={pair} measure={measure} palette={palette} span={span} /> : <span class="none"><span class="hidden-text">not measured</span></span>}</td>;
               })}
             </tr>
           ))}
@@ -126,11 +126,12 @@ function Cell({ pair, measure, palette, span }: { pair: SiteFigures; measure: Me
   const colour = Number.isNaN(value) ? undefined : liveTones(palette)[shadeOf(measure, span, value)]?.colour;
   const loss = lossOf(Number(pair.total?.lost ?? 0n), Number(pair.total?.expected ?? 0n));
   const words = [
-    `${siteName(pair.source)} to ${siteName(pair.destination)}: ${figureText(measure, value)}`, `loss ${share(loss)}`, `${count(pair.pairs)} pairs of hosts`,
+    `${siteName(pair.source)} to ${siteName(pair.destination)}: ${figureText(measure, value)}`, `loss ${share(loss)}`, pair.pairs === 1 ? "1 pair of hosts" : `${count(pair.pairs)} pairs of hosts`,
     pair.worst && `worst ${pair.worst.source} → ${pair.worst.destination}`,
   ].filter(Boolean).join(", ");
   return (
-    <button type="button" class="site-cell" title={words} aria-label={words} onClick={() => open(pair)} style={colour ? { background: colour, "--cell-ink": inkOn(colour) } : {}}>
+    <button type="button" class="site-cell" title={words} onClick={() => open(pair)} style={colour ? { background: colour, "--cell-ink": inkOn(colour) } : {}}>
+      <span class="hidden-text">{siteName(pair.source)} to {siteName(pair.destination)}: </span>
       <strong>{figureText(measure, value)}</strong>
       <small>{measure === "loss" ? duration(pair.total?.delay?.p50Ns) : `loss ${share(loss)}`}</small>
     </button>
@@ -164,16 +165,18 @@ function WorstSites({ pairs, measure }: { pairs: SiteFigures[]; measure: Measure
   if (worst.length === 0) return null;
   return (
     <aside class="worst sites-worst" aria-label="Worst pairs of sites">
-      <h3>{measure === "loss" ? "Highest loss" : `Highest ${measureWords[measure].short.toLowerCase()}`} <span class="soft small">last minute</span></h3>
-      <ol>
-        {worst.map((p) => (
-          <li key={`${p.source}\n${p.destination}`}>
-            <button type="button" class="quiet" onClick={() => open(p)}>{siteName(p.source)} → {siteName(p.destination)}</button>
-            <span class="soft small">worst {p.worst?.source} → {p.worst?.destination}</span>
-            <span class="number">{figureText(measure, siteFigure(p, measure))}</span>
-          </li>
-        ))}
-      </ol>
+      <div>
+        <h3>{measure === "loss" ? "Highest loss" : `Highest ${measureWords[measure].short.toLowerCase()}`} <span class="soft small">last minute</span></h3>
+        <ol>
+          {worst.map((p) => (
+            <li key={`${p.source}\n${p.destination}`}>
+              <button type="button" class="quiet" onClick={() => open(p)}>{siteName(p.source)} → {siteName(p.destination)}</button>
+              <span class="soft small">worst {p.worst?.source} → {p.worst?.destination}</span>
+              <span class="number">{figureText(measure, siteFigure(p, measure))}</span>
+            </li>
+          ))}
+        </ol>
+      </div>
     </aside>
   );
 }

@@ -93,7 +93,7 @@ function Alarms() {
   const late = all?.filter((e) => e.level !== "info" && (millis(e.time) ?? 0) >= since);
   const errors = late?.filter((e) => e.level === "error").length ?? 0;
   const note = late === undefined ? "" : <a href="#/events">{errors > 0 ? `including ${errors} ${errors === 1 ? "error" : "errors"}` : "show events"}</a>;
-  return <Total name="Warnings, last hour" tone={errors > 0 ? "bad" : late?.length ? "warning" : undefined} note={note}>{late === undefined ? "–" : late.length}</Total>;
+  return <Total name="Warnings, 1 h" tone={errors > 0 ? "bad" : late?.length ? "warning" : undefined} note={note}>{late === undefined ? "–" : late.length}</Total>;
 }
 
 function Total({ name, note, tone, children }: { name: string; note?: ComponentChildren; tone?: "bad" | "warning" | undefined; children: ComponentChildren }) {
