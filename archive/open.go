@@ -38,20 +38,40 @@ type Queries struct {
 // the scheme and colon; empty means the default.
 type Opener func(location string, options Options) (Archive, error)
 
-var openers = map[string]Opener{}
+// Checker reports what is wrong with a location, or with a file that it names, without opening the archive.
+type Checker func(location string) error
+
+var (
+	openers  = map[string]Opener{}
+	checkers = map[string]Checker{}
+)
 
 // Register makes an archive available under the scheme of its URLs. A package calls it
 // from its init function.
 func Register(scheme string, open Opener) { openers[scheme] = open }
 
+// RegisterCheck adds what Check does for a scheme.
+func RegisterCheck(scheme string, check Checker) { checkers[scheme] = check }
+
+// Check reports what is wrong with a URL before Open would connect.
+func Check(url string) error {
+	scheme, location, _ := strings.Cut(url, ":")
+	if openers[scheme] == nil {
+		return fmt.Errorf("open archive %q: no such kind of archive; use %s", url, strings.Join(Schemes(), ", "))
+	}
+	if check := checkers[scheme]; check != nil {
+		return check(location)
+	}
+	return nil
+}
+
 // Open opens the archive that a URL names, such as duckdb:PATH.
 func Open(url string, options Options) (Archive, error) {
-	scheme, location, _ := strings.Cut(url, ":")
-	open := openers[scheme]
-	if open == nil {
-		return nil, fmt.Errorf("open archive %q: no such kind of archive; use %s", url, strings.Join(Schemes(), ", "))
+	if err := Check(url); err != nil {
+		return nil, err
 	}
-	opened, err := open(location, options)
+	scheme, location, _ := strings.Cut(url, ":")
+	opened, err := openers[scheme](location, options)
 	if err != nil {
 		return nil, err // opened may be a nil pointer, which is not nil as an interface
 	}

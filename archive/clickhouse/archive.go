@@ -103,6 +103,10 @@ func init() {
 	archive.Register("clickhouse", func(location string, o archive.Options) (archive.Archive, error) {
 		return Open(location, Options{Quota: o.Quota, Queries: o.Queries})
 	})
+	archive.RegisterCheck("clickhouse", func(location string) error {
+		_, err := parse(location)
+		return err
+	})
 }
 
 var errNoNode = errors.New("no server of ClickHouse answers")

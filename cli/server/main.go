@@ -59,5 +59,5 @@ func Main(args []string) int {
 
 func newParser(ctx context.Context) (*kong.Kong, error) {
 	return command.New(ctx, "pillion-server", "Run measurements on many hosts and archive their results.", &cli{},
-		kong.Vars{"folder": server.DefaultFolder, "http": server.DefaultHTTP, "bus": server.DefaultBus, "oml": server.DefaultOML, "archive": server.DefaultArchive}, kong.Bind(server.ReadConfig, manual))
+		kong.Vars{"folder": server.DefaultFolder, "http": server.DefaultHTTP, "bus": server.DefaultBus, "oml": server.DefaultOML, "archive": server.DefaultArchive}, kong.Bind(checkConfig, manual))
 }
