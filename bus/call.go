@@ -93,7 +93,7 @@ func (s *Server) ServeCalls(handler func(ctx context.Context, request []byte) []
 	return func() {
 		// An error is a link that is down: then no call arrives.
 		if subscription.Drain() == nil {
-			_ = s.conn.FlushTimeout(closeTime)
+			_ = flush(s.conn)
 		}
 		running.Wait()
 	}, nil

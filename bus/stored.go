@@ -112,7 +112,7 @@ func (p *Stored) run() {
 func (p *Stored) Close() {
 	close(p.queue)
 	<-p.ended
-	_ = p.conn.FlushTimeout(closeTime) // live views miss what is not sent
+	_ = flush(p.conn) // live views miss what is not sent
 	p.conn.Close()
 }
 

@@ -24,7 +24,7 @@ func (s *server) laned() archive.Laned {
 }
 
 // serveCallout says which agents may connect to an external NATS cluster that asks.
-func (s *server) serveCallout() error {
+func (s *server) serveCallout(ctx context.Context) error {
 	if s.config.NATS == "" {
 		return nil
 	}
@@ -32,7 +32,7 @@ func (s *server) serveCallout() error {
 	if err != nil {
 		return err
 	}
-	s.callout, err = bus.ServeCallout(context.Background(), bus.CalloutOptions{
+	s.callout, err = bus.ServeCallout(ctx, bus.CalloutOptions{
 		URL: s.config.NATS, TLS: s.authority.CalloutTLS(), System: s.authority.SystemTLS(), Secret: secret,
 		Authorize: s.authority.Authorize, Leaf: s.authority.Leaf, Refused: s.refused, Log: s.log,
 	})
@@ -44,15 +44,14 @@ func (s *server) serveCallout() error {
 }
 
 // serveBatches takes the batches of all agents, or of the lanes that this server holds.
-func (s *server) serveBatches() error {
-	if err := s.serveCallout(); err != nil {
+func (s *server) serveBatches(ctx context.Context) error {
+	if err := s.serveCallout(ctx); err != nil {
 		return err
 	}
 	laned := s.laned()
 	if laned == nil {
 		return s.bus.ServeData(s.ingest.Accept)
 	}
-	ctx := context.Background() // opening a bucket is limited in time
 	if err := s.bus.CheckLanes(ctx); err != nil {
 		return err
 	}

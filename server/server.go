@@ -220,7 +220,7 @@ func (s *server) openControl(ctx context.Context) (err error) {
 	if err := s.bus.ServeStates(s.control.HandleState); err != nil {
 		return err
 	}
-	return s.serveBatches()
+	return s.serveBatches(ctx)
 }
 
 func (s *server) openWeb(ctx context.Context) (err error) {
