@@ -99,7 +99,7 @@ func (a *app) findings(where string, found []finding) error {
 		t.add(text(k.where), text(k.Name), text(k.Level), text(k.Found), text(k.Advice))
 		list = append(list, append(object{{where, k.where}}, messageValue(k.ProtoReflect()).(object)...))
 	}
-	if err := a.show(list, t, nil); err != nil || !bad {
+	if err := a.show(list, t, a.onTerminal(t, "found", "advice")); err != nil || !bad {
 		return err
 	}
 	return errFailed
