@@ -80,7 +80,7 @@ func TestViewersCannotChange(t *testing.T) {
 	}
 	before, bodies := kept(), map[string]string{
 		"CreateSession": `{"spec":{"name":"s","sources":["a"],"destinations":["a"]}}`, "SetRetention": `{"stream":"flows","retention":{"rows":"1"}}`,
-		"CreateToken": `{"name":"mine","role":"admin"}`, "RevokeToken": `{"name":"operator"}`,
+		"CreateToken": `{"name":"mine","role":"admin"}`, "RevokeToken": `{"name":"admin"}`,
 	}
 	names := changing(t)
 	if len(names) < 14 {
