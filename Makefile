@@ -13,6 +13,10 @@ export PATH := /usr/local/lib/pillion/go/bin:/usr/local/lib/pillion/node/node_mo
 export BPF2GO_CC ?= clang-16
 export BPF2GO_STRIP ?= llvm-strip-16
 
+# One set of flags for the programs, their tests, and what checks them: Go compiles
+# each package once.
+export GOFLAGS := $(strip $(shell PATH="$(PATH)" go env GOFLAGS 2>/dev/null) -trimpath)
+
 # Go stamps the commit into the binary itself; it gives up where git refuses the
 # folder (another owner, no .git), and a build without a stamp is better than none.
 BUILDVCS := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo false)
@@ -137,10 +141,10 @@ test-long: install-test build ## run the long tests, which take minutes or requi
 	@FUZZTIME=1s .ci/parts test-long-go test-long-page test-long-python test-long-statistics test-race fuzz
 
 .PHONY: test-long-go
-test-long-go: ## run the long Go tests
+test-long-go: build ## run the long Go tests
 	status=0; \
 	go test -vet=off -count=1 -p=3 -timeout=$(LONGTIME) -tags=long -run='^TestLong' $(BUSYPACKAGES) || status=1; \
-	go test -vet=off -count=1 -p=1 -timeout=$(LONGTIME) -tags=long -run='^TestLong' $(filter-out $(BUSYPACKAGES),$(LONGPACKAGES)) || status=1; \
+	PILLION_TEST_PROGRAMS=$(CURDIR)/bin go test -vet=off -count=1 -p=1 -timeout=$(LONGTIME) -tags=long -run='^TestLong' $(filter-out $(BUSYPACKAGES),$(LONGPACKAGES)) || status=1; \
 	exit $$status
 
 .PHONY: test-long-page
@@ -168,8 +172,8 @@ test-clib: ## test the C library
 	@$(MAKE) -C clib test
 
 .PHONY: test-go
-test-go: ## run the Go tests, including system tests; the longest packages begin first, and most of their time they wait
-	go test -vet=off -count=1 -p=3 -timeout=$(TESTTIME) ./lab/... ./probe/... ./...
+test-go: build ## run the Go tests, including system tests; the longest packages begin first, and most of their time they wait
+	PILLION_TEST_PROGRAMS=$(CURDIR)/bin go test -vet=off -count=1 -p=3 -timeout=$(TESTTIME) ./lab/... ./probe/... ./...
 
 .PHONY: test-python
 test-python: ## test the Python package
