@@ -13,3 +13,9 @@ func TestLongNarrowPathWithLoss(t *testing.T) {
 	t.Parallel() // it mostly waits
 	narrowPath(t, "native", "fd77:0:0:2::2", "", lossy, 30*time.Second)
 }
+
+// TestLongNarrowPathWithoutICMP: the other rows.
+func TestLongNarrowPathWithoutICMP(t *testing.T) {
+	t.Parallel() // it mostly waits
+	narrowPathWithoutICMP(t, true)
+}

@@ -162,11 +162,9 @@ func (b *serviceBed) sessionState(name string) string {
 
 // TestServiceCountsTheTruth: the archived counts of a session equal the truth of all marked
 // packets. So the destination read from before the first mark until after the last one.
-// Delays rest on as many packets as the session stamps.
+// Each packet is stamped: delays rest on as many.
 func TestServiceCountsTheTruth(t *testing.T) {
-	for name, every := range map[string]string{"every packet stamped": "1", "one in 100 stamped": "100"} {
-		t.Run(name, func(t *testing.T) { serviceCountsTheTruth(t, every) })
-	}
+	serviceCountsTheTruth(t, "1")
 }
 
 func serviceCountsTheTruth(t *testing.T, every string) {

@@ -30,3 +30,9 @@ func TestLongSparseSession(t *testing.T) {
 		return counters["counted"] > packets/2 && counters["marked"]+counters["counted"] >= stream.next
 	})
 }
+
+// TestLongSparseMarksTruth: the other rows.
+func TestLongSparseMarksTruth(t *testing.T) {
+	t.Parallel() // it mostly waits
+	sparseMarksTruth(t, true)
+}

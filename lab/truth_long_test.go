@@ -70,3 +70,6 @@ func TestLongNetworkCut(t *testing.T) {
 
 // TestLongForgedMarks: a million of them.
 func TestLongForgedMarks(t *testing.T) { forgedMarks(t, 1_000_000) }
+
+// TestLongTruthEqualsWhatAReceiverSaw: 50,000 packets with all faults.
+func TestLongTruthEqualsWhatAReceiverSaw(t *testing.T) { truthEqualsWhatAReceiverSaw(t, 50_000) }

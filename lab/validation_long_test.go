@@ -30,3 +30,33 @@ func TestLongPathValidationOfChangedPath(t *testing.T) {
 		t.Errorf("%+v", marked)
 	}
 }
+
+// TestLongPathValidationAgainstMiddleboxes: each over the other IP version.
+func TestLongPathValidationAgainstMiddleboxes(t *testing.T) {
+	t.Parallel() // it mostly waits
+	pathValidationAgainstMiddleboxes(t, true)
+}
+
+// TestLongPathValidationFindsSize: each kind of destination over the other IP version.
+func TestLongPathValidationFindsSize(t *testing.T) {
+	t.Parallel() // it mostly waits
+	pathValidationFindsSize(t, true)
+}
+
+// TestLongSessionValidatesPathsFirst: over IPv6.
+func TestLongSessionValidatesPathsFirst(t *testing.T) {
+	t.Parallel() // it mostly waits
+	sessionValidatesPathsFirst(t, secondIPv6)
+}
+
+// TestLongSessionAvoidsBlackHoles: over IPv4.
+func TestLongSessionAvoidsBlackHoles(t *testing.T) {
+	t.Parallel() // it mostly waits
+	sessionAvoidsBlackHoles(t, secondIPv4)
+}
+
+// TestLongSmallerPathWithoutICMP: over IPv6.
+func TestLongSmallerPathWithoutICMP(t *testing.T) {
+	t.Parallel() // it mostly waits
+	smallerPathWithoutICMP(t, secondIPv6, 48)
+}

@@ -140,9 +140,11 @@ func (s *stream) used(p *runningProbe, encoding, state string) (sent uint64) {
 // Marks arrive, whether the host runs Pillion or not: the flow is marked in the first
 // encoding.
 func TestPathValidationPasses(t *testing.T) {
+	t.Parallel() // it mostly waits
 	for name, address := range toB {
 		for _, pillion := range []bool{true, false} {
 			t.Run(name+map[bool]string{true: " destination", false: " host without Pillion"}[pillion], func(t *testing.T) {
+				t.Parallel() // it mostly waits
 				b := up(t, pair)
 				var d *runningProbe
 				if pillion {
@@ -174,11 +176,19 @@ func TestPathValidationPasses(t *testing.T) {
 // applications: no packet is marked in the option, and the next encoding is used.
 func TestPathValidationAgainstMiddleboxes(t *testing.T) {
 	t.Parallel() // it mostly waits
+	pathValidationAgainstMiddleboxes(t, false)
+}
+
+// pathValidationAgainstMiddleboxes tries each middlebox over one IP version, or, long, over the other.
+func pathValidationAgainstMiddleboxes(t *testing.T, long bool) {
 	for _, row := range []struct {
-		name, state string
-		box         surplusBox
-	}{{"drops", "failed", dropping}, {"strips", "altered", stripping}, {"corrupts", "altered", corrupting}} {
+		name, state, family string
+		box                 surplusBox
+	}{{"drops", "failed", "ipv4", dropping}, {"strips", "altered", "ipv6", stripping}, {"corrupts", "altered", "ipv4", corrupting}} {
 		for family, address := range toB {
+			if long == (family == row.family) {
+				continue
+			}
 			t.Run(row.name+" "+family, func(t *testing.T) {
 				t.Parallel() // it mostly waits
 				b := up(t, pair)
@@ -219,9 +229,17 @@ var sizeBox = instructions(slices.Concat(asm.Instructions{
 // reports its MTU.
 func TestPathValidationFindsSize(t *testing.T) {
 	t.Parallel() // it mostly waits
+	pathValidationFindsSize(t, false)
+}
+
+// pathValidationFindsSize tries each kind of destination over one IP version, or, long, over the other.
+func pathValidationFindsSize(t *testing.T, long bool) {
 	headers := map[string]int{"ipv4": 28, "ipv6": 48}
 	for family, address := range toB {
 		for _, pillion := range []bool{true, false} {
+			if long == (pillion == (family == "ipv4")) {
+				continue
+			}
 			t.Run(family+map[bool]string{true: " destination", false: " host without Pillion"}[pillion], func(t *testing.T) {
 				t.Parallel() // it mostly waits
 				b := up(t, pair)
@@ -272,24 +290,23 @@ var validatingHosts = strings.Replace(perfect, "agents: [a, b]", "agents: [a, b]
 // tested before.
 func TestSessionValidatesPathsFirst(t *testing.T) {
 	t.Parallel() // it mostly waits
-	for name, address := range toB {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel() // it mostly waits
-			b := service(t, validatingHosts)
-			b.running("s", "--from", "a", "--to", "b", "--trace=-1s", "--interval", "100ms")
-			flow := b.open("a", "b", netip.AddrPortFrom(address, 9000))
-			flow.send(200, 32000)
-			flow.receive(200)
-			b.reaches(200, "SELECT sum(packets) FROM flows WHERE dport = 9000")
-			var counters map[string]uint64
-			eventually(t, "the agent to report", func() bool {
-				counters = b.task("s", "a", "source")
-				return counters["marked"] >= 200
-			})
-			if counters["skipped_unvalidated"] != 0 || counters["paths_passed"] == 0 {
-				t.Errorf("%v", counters)
-			}
-		})
+	sessionValidatesPathsFirst(t, secondIPv4)
+}
+
+func sessionValidatesPathsFirst(t *testing.T, address netip.Addr) {
+	b := service(t, validatingHosts)
+	b.running("s", "--from", "a", "--to", "b", "--trace=-1s", "--interval", "100ms")
+	flow := b.open("a", "b", netip.AddrPortFrom(address, 9000))
+	flow.send(200, 32000)
+	flow.receive(200)
+	b.reaches(200, "SELECT sum(packets) FROM flows WHERE dport = 9000")
+	var counters map[string]uint64
+	eventually(t, "the agent to report", func() bool {
+		counters = b.task("s", "a", "source")
+		return counters["marked"] >= 200
+	})
+	if counters["skipped_unvalidated"] != 0 || counters["paths_passed"] == 0 {
+		t.Errorf("%v", counters)
 	}
 }
 
@@ -297,30 +314,29 @@ func TestSessionValidatesPathsFirst(t *testing.T) {
 // event and shows in the state of the source, until the path passes them again.
 func TestSessionAvoidsBlackHoles(t *testing.T) {
 	t.Parallel() // it mostly waits
-	for name, address := range toB {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel() // it mostly waits
-			b := service(t, validatingHosts)
-			b.running("s", "--from", "a", "--to", "b", "--trace=-1s", "--interval", "100ms")
-			box := b.insert("b", "a", dropping)
-			b.atLeast(1, "SELECT count(*) FROM events WHERE kind = 'path-validation-failed' AND about = 'a' AND session = 's'")
-			if shown := b.pillion("session", "show", "s"); !containsAll(shown, "encoding udp-option: failed", "marked ones are not") {
-				t.Errorf("%s", shown)
-			}
-			if found, _ := b.tryPillion("doctor", "a"); !containsAll(found, "path validation", "permit packets marked with udp-option") {
-				t.Errorf("%s", found)
-			}
-			flow := b.open("a", "b", netip.AddrPortFrom(address, 9000))
-			flow.send(200, 32000)
-			flow.receive(200)
-			b.reaches(200, "SELECT sum(packets) FROM flows WHERE dport = 9000")
-			if err := box.Close(); err != nil {
-				t.Fatal(err)
-			}
-			b.atLeast(1, "SELECT count(*) FROM events WHERE kind = 'path-validation-passed' AND about = 'a' AND session = 's'")
-			b.becomes("s", "running")
-		})
+	sessionAvoidsBlackHoles(t, secondIPv6)
+}
+
+func sessionAvoidsBlackHoles(t *testing.T, address netip.Addr) {
+	b := service(t, validatingHosts)
+	b.running("s", "--from", "a", "--to", "b", "--trace=-1s", "--interval", "100ms")
+	box := b.insert("b", "a", dropping)
+	b.atLeast(1, "SELECT count(*) FROM events WHERE kind = 'path-validation-failed' AND about = 'a' AND session = 's'")
+	if shown := b.pillion("session", "show", "s"); !containsAll(shown, "encoding udp-option: failed", "marked ones are not") {
+		t.Errorf("%s", shown)
 	}
+	if found, _ := b.tryPillion("doctor", "a"); !containsAll(found, "path validation", "permit packets marked with udp-option") {
+		t.Errorf("%s", found)
+	}
+	flow := b.open("a", "b", netip.AddrPortFrom(address, 9000))
+	flow.send(200, 32000)
+	flow.receive(200)
+	b.reaches(200, "SELECT sum(packets) FROM flows WHERE dport = 9000")
+	if err := box.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b.atLeast(1, "SELECT count(*) FROM events WHERE kind = 'path-validation-passed' AND about = 'a' AND session = 's'")
+	b.becomes("s", "running")
 }
 
 // debuggingHosts is validatingHosts with agents that log what makes them test paths.
@@ -347,41 +363,40 @@ func TestMissingMarksMakeSourceTestPath(t *testing.T) {
 // what makes it look. TCP adapts by itself, with marks as without.
 func TestSmallerPathWithoutICMP(t *testing.T) {
 	t.Parallel() // it mostly waits
-	headers := map[string]int{"ipv4": 28, "ipv6": 48}
-	for family, address := range toB {
-		t.Run(family, func(t *testing.T) {
-			t.Parallel() // it mostly waits
-			b := service(t, debuggingHosts)
-			b.exec("a", "sysctl", "-qw", "net.ipv4.tcp_mtu_probing=1")
-			b.running("s", "--from", "a", "--to", "b", "--trace=-1s", "--interval", "100ms")
-			x := b.carry("a", "b", address, 1<<20)
-			largest := make([]byte, 1400-headers[family])
-			mixed := b.open("a", "b", netip.AddrPortFrom(address, 9000))
-			stop, stopped := make(chan struct{}), make(chan error, 1)
-			go func() { stopped <- mixed.alternate(stop, largest, largest[:100]) }()
-			b.atLeast(2000, "SELECT sum(packets) FROM flows WHERE dport = 9000")
-			b.insert("b", "a", sizeBox)
-			b.says("agent-a", "marked packets are missing")
-			eventually(t, "the size of packets to be found", func() bool {
-				return strings.Contains(b.log("agent-a"), "path to "+address.String()+", encoding udp-option: passed: marked packets arrive, up to 1400 bytes") &&
-					strings.Contains(b.pillion("session", "show", "s"), "passed: marked packets arrive, up to 1400 bytes")
-			})
-			close(stop)
-			if err := <-stopped; err != nil {
-				t.Error(err)
-			}
-			x.finish()
-			after := b.open("a", "b", netip.AddrPortFrom(address, 9001))
-			for range 100 {
-				if _, err := after.out.Write(largest); err != nil {
-					t.Fatal(err)
-				}
-			}
-			after.send(100, 32000)
-			after.receive(200)
-			b.reaches(100, "SELECT sum(packets) FROM flows WHERE dport = 9001")
-		})
+	smallerPathWithoutICMP(t, secondIPv4, 28)
+}
+
+// smallerPathWithoutICMP: headers are those of a datagram, in bytes.
+func smallerPathWithoutICMP(t *testing.T, address netip.Addr, headers int) {
+	b := service(t, debuggingHosts)
+	b.exec("a", "sysctl", "-qw", "net.ipv4.tcp_mtu_probing=1")
+	b.running("s", "--from", "a", "--to", "b", "--trace=-1s", "--interval", "100ms")
+	x := b.carry("a", "b", address, 1<<20)
+	largest := make([]byte, 1400-headers)
+	mixed := b.open("a", "b", netip.AddrPortFrom(address, 9000))
+	stop, stopped := make(chan struct{}), make(chan error, 1)
+	go func() { stopped <- mixed.alternate(stop, largest, largest[:100]) }()
+	b.atLeast(2000, "SELECT sum(packets) FROM flows WHERE dport = 9000")
+	b.insert("b", "a", sizeBox)
+	b.says("agent-a", "marked packets are missing")
+	eventually(t, "the size of packets to be found", func() bool {
+		return strings.Contains(b.log("agent-a"), "path to "+address.String()+", encoding udp-option: passed: marked packets arrive, up to 1400 bytes") &&
+			strings.Contains(b.pillion("session", "show", "s"), "passed: marked packets arrive, up to 1400 bytes")
+	})
+	close(stop)
+	if err := <-stopped; err != nil {
+		t.Error(err)
 	}
+	x.finish()
+	after := b.open("a", "b", netip.AddrPortFrom(address, 9001))
+	for range 100 {
+		if _, err := after.out.Write(largest); err != nil {
+			t.Fatal(err)
+		}
+	}
+	after.send(100, 32000)
+	after.receive(200)
+	b.reaches(100, "SELECT sum(packets) FROM flows WHERE dport = 9001")
 }
 
 // alternate sends packets of these sizes by turns, about a thousand each second, until it
