@@ -12,8 +12,6 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"pillion.dev/internal/netns"
-	"pillion.dev/internal/test/namespace"
 	"pillion.dev/probe/destination"
 	"pillion.dev/probe/hook"
 	"pillion.dev/wire"
@@ -100,23 +98,6 @@ func sender(t *testing.T, link netlink.Link) func(packet []byte) error {
 			to.Protocol = 0xdd86
 		}
 		return unix.Sendto(fd, packet, 0, to)
-	}
-}
-
-// TestTransparencyWithoutLinkHeader attaches both ends to devices that have none,
-// which no test run can show.
-func TestTransparencyWithoutLinkHeader(t *testing.T) {
-	name := namespace.New(t)
-	for _, encoding := range encodings {
-		t.Run(encoding.String(), func(t *testing.T) {
-			err := netns.Do(name, func() error {
-				through(t, encoding, 400)
-				return nil
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-		})
 	}
 }
 

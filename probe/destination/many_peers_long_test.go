@@ -1,3 +1,5 @@
+//go:build long
+
 package destination
 
 import (
@@ -6,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestManyPeers: 100,000 peers fit, their tables grow and remain when another program takes over, and a host with few peers has
+// TestLongManyPeers: 100,000 peers fit, their tables grow and remain when another program takes over, and a host with few peers has
 // one page of each table.
-func TestManyPeers(t *testing.T) {
+func TestLongManyPeers(t *testing.T) {
 	peer := func(n int) netip.Prefix {
 		return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)}), 32)
 	}
