@@ -1,3 +1,5 @@
+//go:build long
+
 package bus
 
 import (
@@ -61,9 +63,9 @@ func (w *wall) pass(to io.Writer, from io.Reader) {
 	}
 }
 
-// A host that vanished without closing its connection loses its name to the next one, and
+// TestLongSilenceEndsBothSides: a host that vanished without closing its connection loses its name to the next one, and
 // notices itself that the connection is down.
-func TestSilenceEndsBothSides(t *testing.T) {
+func TestLongSilenceEndsBothSides(t *testing.T) {
 	t.Parallel() // waits for pings
 	p := newPKI(t)
 	e := startEmbedded(t, p)

@@ -164,11 +164,11 @@ func attempt(r *rand.Rand, url, procedure string, method protoreflect.MethodDesc
 	return request
 }
 
-const attempts = 20_000
-
 // TestMalformedRequests: odd and damaged messages for every procedure, in every
 // protocol, have no effect except errors.
-func TestMalformedRequests(t *testing.T) {
+func TestMalformedRequests(t *testing.T) { malformedRequests(t, 4_000) }
+
+func malformedRequests(t *testing.T, attempts int) {
 	s := start(t, t.TempDir()+"/data")
 	honest := s.agent(t, "honest")
 	feed(t, honest, 0, 5)

@@ -40,7 +40,10 @@ func (r *reader) read(a *Archive, most int64) (more bool) {
 
 // TestArrivals: every row of the stream that is followed comes once, whatever the clock does,
 // whether it was stored in one transaction or in several, and after the archive was opened again.
-func TestArrivals(t *testing.T) {
+func TestArrivals(t *testing.T) { arrivals(t, 20) }
+
+// arrivals stores in so many rounds, and reopens the archive after every twenty.
+func arrivals(t *testing.T, rounds int) {
 	now := time.Unix(1_800_000_000, 0)
 	path := filepath.Join(t.TempDir(), "a")
 	options := Options{Arrivals: []string{measure.Clock.Name}, Now: func() time.Time { return now }}
@@ -51,7 +54,7 @@ func TestArrivals(t *testing.T) {
 	r := &reader{t: t, times: map[arrow.Timestamp]int{}}
 	random := rand.New(rand.NewPCG(1, 2))
 	stored, sequence := 0, uint64(0)
-	for round := range 60 {
+	for round := range rounds {
 		now = now.Add([]time.Duration{0, 0, time.Second, -time.Minute, -2*time.Hour + time.Duration(random.IntN(1e9))}[random.IntN(5)])
 		rows := 1 + random.IntN(50)
 		batches := []archive.Batch{

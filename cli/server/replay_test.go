@@ -123,10 +123,13 @@ var damages = []struct {
 
 // TestReplayedReorderedCorrupted: batches that two agents send reordered, repeatedly,
 // concurrently and damaged, across a restart of the server, are archived once.
-func TestReplayedReorderedCorrupted(t *testing.T) {
+func TestReplayedReorderedCorrupted(t *testing.T) { replayedReorderedCorrupted(t, 50) }
+
+// replayedReorderedCorrupted does so with so many batches of each agent.
+func replayedReorderedCorrupted(t *testing.T, batches int) {
 	folder := filepath.Join(t.TempDir(), "server")
 	w, stop := serving(t, folder)
-	const batches, copies = 200, 3
+	const copies = 3
 	own := map[string]*identity.Identity{"a": join(t, w, "a"), "b": join(t, w, "b")}
 	for range 2 {
 		// the second time all are replays

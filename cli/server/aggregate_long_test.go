@@ -1,3 +1,5 @@
+//go:build long
+
 package server
 
 import (
@@ -19,24 +21,9 @@ import (
 	"pillion.dev/server"
 )
 
-// flowsBatch is a batch of one second of a pair, with 10 packets of 1 ms.
-func flowsBatch(t *testing.T, sequence uint64, source string, end time.Time) measure.Envelope {
-	t.Helper()
-	row := flows.Row{End: end, Interval: time.Second, Session: "s", Source: source, Flow: flows.Flow{Src: "10.0.0.1", Dst: "10.0.0.2", Proto: "udp"}}
-	row.Packets, row.Expected, row.Lost = 10, 11, 1
-	for range row.Packets {
-		row.Delay.Add(1_000_000)
-	}
-	e, err := measure.Encode(measure.Key{Stream: measure.Flows.Name, Epoch: epoch, Sequence: sequence}, measuretest.Flows(t, row))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
-}
-
-// TestSiteAggregates: the server of a site joins that of a fleet, which shows the pairs of the site by
+// TestLongSiteAggregates: the server of a site joins that of a fleet, which shows the pairs of the site by
 // the names that its agents have there, once each, also after either was restarted.
-func TestSiteAggregates(t *testing.T) {
+func TestLongSiteAggregates(t *testing.T) {
 	folder, site := t.TempDir(), t.TempDir()
 	central := server.Config{Folder: folder, HTTP: commandtest.FreeAddress(t), NATSListen: commandtest.FreeAddress(t)}
 	w, stop := commandtest.Serve(t, central)
@@ -115,4 +102,19 @@ func TestSiteAggregates(t *testing.T) {
 	if n := packets(); n != 270 {
 		t.Errorf("%d packets arrived, want 270", n)
 	}
+}
+
+// flowsBatch is a batch of one second of a pair, with 10 packets of 1 ms.
+func flowsBatch(t *testing.T, sequence uint64, source string, end time.Time) measure.Envelope {
+	t.Helper()
+	row := flows.Row{End: end, Interval: time.Second, Session: "s", Source: source, Flow: flows.Flow{Src: "10.0.0.1", Dst: "10.0.0.2", Proto: "udp"}}
+	row.Packets, row.Expected, row.Lost = 10, 11, 1
+	for range row.Packets {
+		row.Delay.Add(1_000_000)
+	}
+	e, err := measure.Encode(measure.Key{Stream: measure.Flows.Name, Epoch: epoch, Sequence: sequence}, measuretest.Flows(t, row))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
 }

@@ -1,3 +1,5 @@
+//go:build long
+
 package server_test
 
 import (
@@ -8,10 +10,10 @@ import (
 	"pillion.dev/server/authority"
 )
 
-// TestLeafOfAFleet: agents of a site join, are seen, carry out a session and send rows through the leaf of
+// TestLongLeafOfAFleet: agents of a site join, are seen, carry out a session and send rows through the leaf of
 // the site. Neither the death of the hub that the leaf is connected to, nor that of the leaf, loses a row or
 // stores one twice: an agent that knows hubs moves there, the other waits for the leaf.
-func TestLeafOfAFleet(t *testing.T) {
+func TestLongLeafOfAFleet(t *testing.T) {
 	folder := t.TempDir()
 	keys, err := authority.OpenKeys(folder, authority.Options{})
 	if err != nil {

@@ -1,0 +1,8 @@
+//go:build long
+
+package duckdb
+
+import "testing"
+
+// TestLongArrivals: more rounds.
+func TestLongArrivals(t *testing.T) { arrivals(t, 60) }
