@@ -5,4 +5,4 @@ package duckdb
 import "testing"
 
 // TestLongArrivals: more rounds.
-func TestLongArrivals(t *testing.T) { arrivals(t, 60) }
+func TestLongArrivals(t *testing.T) { everyRowArrivesOnce(t, 60) }

@@ -40,10 +40,10 @@ func (r *reader) read(a *Archive, most int64) (more bool) {
 
 // TestArrivals: every row of the stream that is followed comes once, whatever the clock does,
 // whether it was stored in one transaction or in several, and after the archive was opened again.
-func TestArrivals(t *testing.T) { arrivals(t, 20) }
+func TestArrivals(t *testing.T) { everyRowArrivesOnce(t, 20) }
 
-// arrivals stores in so many rounds, and reopens the archive after every twenty.
-func arrivals(t *testing.T, rounds int) {
+// everyRowArrivesOnce stores in so many rounds, and reopens the archive after every twenty.
+func everyRowArrivesOnce(t *testing.T, rounds int) {
 	now := time.Unix(1_800_000_000, 0)
 	path := filepath.Join(t.TempDir(), "a")
 	options := Options{Arrivals: []string{measure.Clock.Name}, Now: func() time.Time { return now }}
