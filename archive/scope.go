@@ -124,6 +124,7 @@ var ownerships = map[string]Ownership{
 	measure.HopDelays.Name:   {Source: "source", Destination: AgentColumn},
 	"flows_1m":               {Source: "source", Destination: AgentColumn}, // roll-ups, as streams
 	"flows_1h":               {Source: "source", Destination: AgentColumn},
+	"flows_6h":               {Source: "source", Destination: AgentColumn},
 	measure.ClockPairs.Name:  {Source: "source", Destination: "destination", Either: true},
 	measure.Sent.Name:        {Source: AgentColumn, Destination: "peer", Alone: true},
 	measure.RoundTrips.Name:  {Source: AgentColumn, Destination: "peer", Alone: true},

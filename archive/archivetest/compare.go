@@ -26,16 +26,15 @@ func Compare(t *testing.T, one, other archive.Archive) {
 	compare(t, both, questions())
 }
 
-// CompareSums stores rows of six days of flows in two archives and compares their sums. Most
-// of the rows are stored before between is called.
-func CompareSums(t *testing.T, one, other archive.Archive, between func()) {
+// CompareSums stores rows of six days of flows in two archives and compares their sums: those of one
+// agent after the other, of which stored is told. Most figures are sums.
+func CompareSums(t *testing.T, one, other archive.Archive, agents []string, stored func(agent int)) {
 	both := []*bed{{T: t, Archive: one}, {T: t, Archive: other}}
-	for _, b := range both {
-		b.storeSpread("a", "b")
-	}
-	between()
-	for _, b := range both {
-		b.storeSpread("c")
+	for i, agent := range agents {
+		for _, b := range both {
+			b.storeSpread(agent)
+		}
+		stored(i)
 	}
 	questions := sumQuestions(spread)
 	maps.DeleteFunc(questions, func(name string, _ func(*bed) (string, error)) bool { // the same SQL otherwise
@@ -91,17 +90,15 @@ func (b *bed) storeMany() {
 // spread is how many times longer the range of CompareSums is than that of Compare.
 const spread = 1000
 
-// storeSpread stores rows of flows to some agents.
-func (b *bed) storeSpread(agents ...string) {
+// storeSpread stores rows of flows to an agent.
+func (b *bed) storeSpread(agent string) {
 	b.Helper()
-	for _, agent := range agents {
-		random := rand.New(rand.NewPCG(3, uint64(agent[0])))
-		var rows []flows.Row
-		for i := range 2000 {
-			rows = append(rows, randomRow(random, at(float64(i)/4*spread)))
-		}
-		b.storeFlows(agent, rows...)
+	random := rand.New(rand.NewPCG(3, uint64(agent[0])))
+	var rows []flows.Row
+	for i := range 2000 {
+		rows = append(rows, randomRow(random, at(float64(i)/4*spread)))
 	}
+	b.storeFlows(agent, rows...)
 }
 
 // randomRow is of one of several flows and sessions, some without delays.

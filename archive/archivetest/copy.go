@@ -12,7 +12,8 @@ import (
 func Fill(t *testing.T, a archive.Archive) {
 	b := &bed{T: t, Archive: a}
 	b.storeMany()
-	b.storeSpread("d", "e")
+	b.storeSpread("d")
+	b.storeSpread("e")
 }
 
 // CompareCopy compares the answers of two archives, of which one has the rows of Fill and the

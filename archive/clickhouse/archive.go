@@ -30,8 +30,8 @@
 // schema of each stream, _retention the retention, _shapes who created or extended streams,
 // _checkpoints the delivery states of lanes, _lanes the owners of lanes.
 //
-// Roll-ups have the sums of the rows of flows by flow, session and window: _flows_1m and
-// _flows_1h, which users see as flows_1m and flows_1h. _marks says which commits of each lane
+// Roll-ups have the sums of the rows of flows by flow, session and window: _flows_1m, _flows_1h
+// and _flows_6h, which users see without the first character. _marks says which commits of each lane
 // they have; questions read them as far as that, and the rows of later commits.
 //
 // # Exactly once

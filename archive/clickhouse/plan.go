@@ -28,9 +28,6 @@ type plan struct {
 	cutoffs map[*level]time.Time
 }
 
-// spanLeast is how many windows of a level a range has at least for which it is used.
-const spanLeast = 24
-
 // plan reads how far the roll-ups are, unless the range is too short for them and its rows are
 // still there.
 func (a *Archive) plan(ctx context.Context, s *answer.Survey) (*plan, error) {
@@ -42,7 +39,7 @@ func (a *Archive) plan(ctx context.Context, s *answer.Survey) (*plan, error) {
 	if age := a.retentionAge(measure.Flows.Name); age > 0 {
 		p.raw = now.Add(-age)
 	}
-	if s.To.Sub(s.From) < spanLeast*minute.width && !s.From.Before(p.raw) {
+	if s.To.Sub(s.From) < minute.span && !s.From.Before(p.raw) {
 		return p, nil
 	}
 	var err error
@@ -85,14 +82,15 @@ func (p *plan) rest(s *answer.Survey, terms []string, from, to time.Time) segmen
 }
 
 // kept is the shortest window of which the sums are kept since a time; 0: rows are.
-func (p *plan) kept(from time.Time) time.Duration {
-	switch {
-	case len(p.marks[minute]) == 0 || !from.Before(p.raw):
-		return 0
-	case len(p.marks[hourly]) == 0 || !from.Before(p.cutoffs[minute]):
-		return minute.width
+func (p *plan) kept(from time.Time) (width time.Duration) {
+	cutoff := p.raw
+	for _, l := range levels {
+		if len(p.marks[l]) == 0 || !from.Before(cutoff) {
+			break
+		}
+		width, cutoff = l.width, p.cutoffs[l]
 	}
-	return hourly.width
+	return width
 }
 
 // usable reports whether a level can answer a question about a range in windows of step; 0:
@@ -101,41 +99,63 @@ func (p *plan) usable(l *level, s *answer.Survey, step time.Duration) bool {
 	if len(p.marks[l]) == 0 || step%l.width != 0 {
 		return false
 	}
-	return s.To.Sub(s.From) >= spanLeast*l.width || p.kept(s.From) >= l.width
+	return s.To.Sub(s.From) >= l.span || p.kept(s.From) >= l.width
 }
 
 // source divides the rows of a selection between roll-ups and flows.
 func (p *plan) source(s *answer.Survey, step time.Duration) (list source) {
 	terms := selected(s, step != 0)
-	from, to, whole := s.From, s.To, s.Whole()
-	if !p.usable(minute, s, step) {
-		return source{p.rows(s, terms, from, to)}
+	spans := p.spans(s, step)
+	if len(spans) == 0 {
+		return source{p.rows(s, terms, s.From, s.To)}
 	}
-	m0, m1 := minute.within(from, to, whole)
-	if !m0.Before(m1) {
-		return source{p.rows(s, terms, from, to)}
-	}
-	h0, h1 := m1, m1
-	if p.usable(hourly, s, step) {
-		if a, b := hourly.within(m0, m1, m1); a.Before(b) {
-			h0, h1 = a, b
-			list = append(list, p.rolled(hourly, terms, h0, h1, covers(p.marks[hourly], "<=")))
-			list = append(list, p.rolled(minute, terms, h0, h1, covers(p.marks[minute], "<=")+" AND "+covers(p.marks[hourly], ">")))
+	for i, one := range spans {
+		done := covers(p.marks[one.level], "<=")
+		if i+1 == len(spans) {
+			list = append(list, p.rolled(one, terms, done))
+			continue
+		}
+		// The rows within the span of the next level are those that are not in it yet.
+		next := spans[i+1]
+		list = append(list, p.rolled(span{one.level, next.from, next.to}, terms, done+" AND "+p.after(next.level, one.level)))
+		for _, end := range []span{{one.level, one.from, next.from}, {one.level, next.to, one.to}} {
+			if end.from.Before(end.to) {
+				list = append(list, p.rolled(end, terms, done))
+			}
 		}
 	}
-	done := covers(p.marks[minute], "<=")
-	for _, r := range [][2]time.Time{{m0, h0}, {h1, m1}} {
-		if r[0].Before(r[1]) {
-			list = append(list, p.rolled(minute, terms, r[0], r[1], done))
-		}
-	}
-	for _, r := range [][2]time.Time{{from, m0}, {m1, to}} {
+	from, to := spans[0].from, spans[0].to
+	for _, r := range [][2]time.Time{{s.From, from}, {to, s.To}} {
 		if r[0].Before(r[1]) {
 			list = append(list, p.rows(s, terms, r[0], r[1]))
 		}
 	}
-	if m0.Before(p.complete.from) || m1.After(p.complete.to) {
-		list = append(list, p.rest(s, terms, m0, m1))
+	if from.Before(p.complete.from) || to.After(p.complete.to) {
+		list = append(list, p.rest(s, terms, from, to))
+	}
+	return list
+}
+
+// span is a range of whole windows of a level.
+type span struct {
+	level    *level
+	from, to time.Time
+}
+
+// spans are those of the levels that answer a question, each within the one before; none: no level does.
+func (p *plan) spans(s *answer.Survey, step time.Duration) (list []span) {
+	from, to, whole := s.From, s.To, s.Whole()
+	for _, l := range levels {
+		if !p.usable(l, s, step) {
+			continue
+		}
+		a, b := l.within(from, to, whole)
+		if l == minute && !a.Before(b) || l != minute && len(list) == 0 {
+			return nil
+		}
+		if a.Before(b) {
+			list, from, to, whole = append(list, span{l, a, b}), a, b, b
+		}
 	}
 	return list
 }
@@ -145,12 +165,16 @@ func (l *level) within(from, to, whole time.Time) (first, last time.Time) {
 	if whole.Before(to) {
 		to = whole
 	}
-	floor := func(t time.Time) int64 { return t.UnixNano() - t.UnixNano()%int64(l.width) }
-	first = time.Unix(0, floor(from.Add(l.width-1)))
+	first = l.window(from.Add(l.width - 1))
 	if from.UnixNano() < 0 {
 		first = time.Unix(0, 0)
 	}
-	return first, time.Unix(0, floor(to))
+	return first, l.window(to)
+}
+
+// window is the start of the window that has a time since 1970.
+func (l *level) window(t time.Time) time.Time {
+	return time.Unix(0, t.UnixNano()-t.UnixNano()%int64(l.width))
 }
 
 // covers compares the commits of rows with the marks of a level: rows of lanes without one are
@@ -173,9 +197,20 @@ func (p *plan) rows(s *answer.Survey, terms []string, from, to time.Time) segmen
 	return segment{table: p.a.table(measure.Flows.Name), representation: rawRows, prewhere: joined(terms, since(from), until(end)), where: within}
 }
 
-// rolled are the rows of a level in a range of whole windows.
-func (p *plan) rolled(l *level, terms []string, from, to time.Time, marked string) segment {
-	return segment{table: p.a.table(l.name), representation: rolledRows, prewhere: joined(terms, since(from), until(to), []string{marked}), where: "1"}
+// rolled are the rows of a level in a span.
+func (p *plan) rolled(r span, terms []string, marked string) segment {
+	return segment{table: p.a.table(r.level.name), representation: rolledRows, prewhere: joined(terms, since(r.from), until(r.to), []string{marked}), where: "1"}
+}
+
+// after selects the rows of a level that are not in the one above. They were stored after its marks were made.
+func (p *plan) after(above, l *level) string {
+	least := time.Unix(math.MaxInt32, 0)
+	for lane := range p.marks[l] {
+		if at := p.marks[above][lane].at; at.Before(least) {
+			least = at
+		}
+	}
+	return fmt.Sprintf("%s >= toDateTime(%d) AND %s", storedColumn, max(0, least.Add(-clockSlack).Unix()), covers(p.marks[above], ">"))
 }
 
 // joined are terms that all hold.

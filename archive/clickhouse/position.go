@@ -126,7 +126,7 @@ func (r *receiver) Finish(ctx context.Context, stream string, number int) error 
 	}
 	commit := p.streams[stream].commit
 	if stream == measure.Flows.Name {
-		if err := p.roll(ctx, commit, time.Unix(0, at.Arrived), minute, hourly); err != nil {
+		if err := p.roll(ctx, commit, time.Unix(0, at.Arrived), levels...); err != nil {
 			return err
 		}
 	}

@@ -21,7 +21,6 @@ type rolling struct {
 	done   chan struct{}
 	// marks are the last of each level; without one it is read.
 	marks map[*level]mark
-	ticks int
 	// rows is how many rows one insert rolls up, sumsMost the most sums of them.
 	rows     int64
 	sumsMost int
@@ -64,7 +63,7 @@ func (r *rolling) stop() {
 func (r *rolling) run(ctx context.Context) {
 	defer close(r.done)
 	for pause(ctx, r.l.a.options.RollUp) == nil {
-		err := r.tick(ctx)
+		err := r.rollUp(ctx, r.due)
 		if errors.Is(err, archive.ErrFenced) {
 			return
 		}
@@ -74,11 +73,20 @@ func (r *rolling) run(ctx context.Context) {
 	}
 }
 
-// tick rolls up what was committed since the last one.
-func (r *rolling) tick(ctx context.Context) error {
-	r.ticks++
+// all is for rollUp: whatever there is is rolled up.
+func all(*level, time.Time) bool { return true }
+
+// due reports whether a level is rolled up at a time: those made of others when one of their windows has ended
+// since, so that a window has its sums in two rows at least, of which one is small.
+func (r *rolling) due(v *level, now time.Time) bool {
+	m, known := r.marks[v]
+	return v.from == nil || !known || v.window(m.at) != v.window(now)
+}
+
+// rollUp rolls up what was committed since the last one into levels that are due.
+func (r *rolling) rollUp(ctx context.Context, due func(v *level, now time.Time) bool) error {
 	for _, v := range levels {
-		if r.ticks%v.every != 0 {
+		if !due(v, r.l.a.options.Now()) {
 			continue
 		}
 		up, at, err := r.until(ctx, v)

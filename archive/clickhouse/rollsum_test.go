@@ -41,8 +41,8 @@ func TestRollSums(t *testing.T) {
 		}
 	}
 	r := a.implicit.rolling
-	r.ticks, r.rows, r.sumsMost = hourly.every-1, rollRowsMost, 10 // too many at first
-	if err := r.tick(t.Context()); err != nil || r.rows != rollRows {
+	r.rows, r.sumsMost = rollRowsMost, 10 // too many at first
+	if err := r.rollUp(t.Context(), all); err != nil || r.rows != rollRows {
 		t.Fatalf("rolled up %d rows at once, %v", r.rows, err)
 	}
 	for _, l := range levels {

@@ -19,18 +19,21 @@ type level struct {
 	// name of its table, and shown is that of its view for users, which is also that of its retention.
 	name, shown string
 	width       time.Duration
+	// span is the shortest range for which it is used.
+	span time.Duration
 	// from is the level that it is made of; nil: the rows of flows.
 	from *level
-	// every is how many of Options.RollUp pass until rows are rolled up.
-	every int
 	// age is how long it is kept, unless retention is set.
 	age time.Duration
 }
 
 var (
-	minute = &level{name: "_flows_1m", shown: "flows_1m", width: time.Minute, every: 1, age: 31 * 24 * time.Hour}
-	hourly = &level{name: "_flows_1h", shown: "flows_1h", width: time.Hour, from: minute, every: 60, age: 731 * 24 * time.Hour}
-	levels = []*level{minute, hourly}
+	minute = &level{name: "_flows_1m", shown: "flows_1m", width: time.Minute, span: 24 * time.Minute, age: 31 * 24 * time.Hour}
+	hourly = &level{name: "_flows_1h", shown: "flows_1h", width: time.Hour, span: 24 * time.Hour, from: minute, age: 731 * 24 * time.Hour}
+	// sixHours spares questions about a day most of the 24 histograms that each flow has of it.
+	sixHours = &level{name: "_flows_6h", shown: "flows_6h", width: 6 * time.Hour, span: 24 * time.Hour, from: hourly, age: 731 * 24 * time.Hour}
+	// levels are each made of the one before.
+	levels = []*level{minute, hourly, sixHours}
 )
 
 // rollUpEvery is the default of Options.RollUp.
@@ -122,10 +125,7 @@ func (a *Archive) readMarks(ctx context.Context, before time.Time) (map[*level]m
 		return nil, fmt.Errorf("read marks of roll-ups: %w", err)
 	}
 	// A replica may have the mark of a level and not yet that of the one which it is made of.
-	for _, l := range levels {
-		if l.from == nil {
-			continue
-		}
+	for _, l := range slices.Backward(levels[1:]) {
 		for lane, m := range marks[l] {
 			if of := marks[l.from][lane]; of.commit < m.commit {
 				marks[l.from][lane] = mark{m.commit, of.at}

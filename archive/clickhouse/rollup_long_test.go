@@ -4,6 +4,7 @@ package clickhouse
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,7 +12,6 @@ import (
 	"pillion.dev/archive/archivetest"
 	"pillion.dev/archive/duckdb"
 	"pillion.dev/internal/test/clickhousetest"
-	"pillion.dev/measure"
 )
 
 // TestLongRollUps: sums from roll-ups, of rows that are in none yet, and of parts of windows are
@@ -30,7 +30,7 @@ func compareSums(t *testing.T, servers *clickhousetest.Cluster) {
 		}
 	})
 	_, location, _ := strings.Cut(servers.URL("rolled"), ":")
-	a, err := Open(location, Options{RollUp: 300 * time.Millisecond})
+	a, err := Open(location, Options{RollUp: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,37 +39,30 @@ func compareSums(t *testing.T, servers *clickhousetest.Cluster) {
 			t.Error(err)
 		}
 	})
-	archivetest.CompareSums(t, a, other, func() {
-		rollUp(t, a)
+	// The rows of the first agent are in all levels, those of the next in all but the last, and so on.
+	archivetest.CompareSums(t, a, other, []string{"a", "b", "c", "d"}, func(agent int) {
+		due := func(l *level, _ time.Time) bool { return slices.Index(levels, l) < len(levels)-agent }
+		if err := a.implicit.rolling.rollUp(t.Context(), due); err != nil {
+			t.Fatal(err)
+		}
 		if _, err := a.Retain(t.Context(), time.Now()); err != nil {
 			t.Error(err)
 		}
-		a.implicit.rolling.stop()
+		if agent == len(levels) {
+			a.implicit.rolling.stop()
+			a.options.RollUp = time.Nanosecond // readers go by the marks at once
+		}
 	})
+	if marks, err := a.readMarks(t.Context(), time.Now()); err != nil || !increasing(marks) {
+		t.Errorf("marks of levels: %v, %v", marks, err)
+	}
 }
 
-// rollUp waits until all commits of the implicit lane are in all roll-ups.
-func rollUp(t *testing.T, a *Archive) {
-	t.Helper()
-	commit := a.implicit.streams[measure.Flows.Name].commit
-	for {
-		marks, err := a.readMarks(t.Context(), time.Now().Add(-a.settled()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if m := marks[hourly][implicitLane]; m.commit == commit {
-			return
-		}
-		a.mutex.Lock()
-		failed := a.unrolled[implicitLane]
-		a.mutex.Unlock()
-		if failed != nil {
-			t.Fatal(failed)
-		}
-		if err := pause(t.Context(), 20*time.Millisecond); err != nil {
-			t.Fatal(err)
-		}
-	}
+// increasing reports whether each level has fewer commits than the one that it is made of.
+func increasing(marks map[*level]map[uint64]mark) bool {
+	return !slices.ContainsFunc(levels[1:], func(l *level) bool {
+		return marks[l][implicitLane].commit >= marks[l.from][implicitLane].commit
+	})
 }
 
 // TestLongRollUpsOfCluster: each shard rolls up its own rows.

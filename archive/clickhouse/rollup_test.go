@@ -68,7 +68,7 @@ func TestRollUpsOfLanes(t *testing.T) {
 	first := take(5)
 	store(first, 0)
 	store(first, 1)
-	if err := first.rolling.tick(t.Context()); err != nil {
+	if err := first.rolling.rollUp(t.Context(), func(l *level, _ time.Time) bool { return l == minute }); err != nil {
 		t.Fatal(err)
 	}
 	expect(minute, 3, 1)
@@ -80,16 +80,33 @@ func TestRollUpsOfLanes(t *testing.T) {
 	}
 	second := take(7)
 	store(second, 3)
-	second.rolling.ticks = hourly.every - 1
-	if err := second.rolling.tick(t.Context()); err != nil {
+	if err := second.rolling.rollUp(t.Context(), all); err != nil {
 		t.Fatal(err)
 	}
 	expect(minute, 1+2+3+4, 3)
 	expect(hourly, 1+2+3+4, 1)
+	expect(sixHours, 1+2+3+4, 1)
 	if err := first.rolling.insert(t.Context(), minute, m, mark{m.commit + 2, now}, now.Add(-time.Hour).UnixNano(), now.Add(time.Hour).UnixNano()); !errors.Is(err, archive.ErrFenced) {
 		t.Errorf("an earlier owner rolls up: %v", err)
 	}
 	expect(minute, 1+2+3+4, 3)
+}
+
+// TestDue: an hour is rolled up once it has ended, and what a lane did before it is known at once.
+func TestDue(t *testing.T) {
+	half := time.Unix(1_800_001_800, 0)
+	r := &rolling{marks: map[*level]mark{hourly: {at: half}}}
+	for _, row := range []struct {
+		level *level
+		after time.Duration
+		due   bool
+	}{
+		{minute, 0, true}, {hourly, 29*time.Minute + 59*time.Second, false}, {hourly, 30 * time.Minute, true}, {hourly, 3 * time.Hour, true}, {sixHours, 0, true},
+	} {
+		if r.due(row.level, half.Add(row.after)) != row.due {
+			t.Errorf("%s, %v after it was rolled up last: want %v", row.level.shown, row.after, row.due)
+		}
+	}
 }
 
 // TestRollUpRetention: rows outlive their retention until they are rolled up.
@@ -106,8 +123,7 @@ func TestRollUpRetention(t *testing.T) {
 	if removed, err := a.Retain(t.Context(), now); err != nil || len(removed) > 0 {
 		t.Errorf("removed %v before it was rolled up, %v", removed, err)
 	}
-	a.implicit.rolling.ticks = hourly.every - 1
-	if err := a.implicit.rolling.tick(t.Context()); err != nil {
+	if err := a.implicit.rolling.rollUp(t.Context(), all); err != nil {
 		t.Fatal(err)
 	}
 	a.options.RollUp = time.Nanosecond // readers go by the mark at once

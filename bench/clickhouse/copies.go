@@ -21,7 +21,8 @@ var copied = []struct {
 }
 
 // copyHours copies the rows and roll-ups of the hour that begins at a time into each of the hours
-// before it: the same figures, in a fraction of the time that a server takes for them.
+// before it: the same figures, in a fraction of the time that a server takes for them. What a longer
+// window than an hour has is forgotten, to be added up of the copies.
 func copyHours(ctx context.Context, s *server, begin time.Time, hours int) error {
 	options, err := driver.ParseDSN(s.Cluster.URL(database) + "?read_timeout=10m")
 	if err != nil {
@@ -44,6 +45,27 @@ func copyHours(ctx context.Context, s *server, begin time.Time, hours int) error
 				return fmt.Errorf("copy hour of %s: %w", c.table, err)
 			}
 			fmt.Fprintf(os.Stderr, "copied %d of %d hours of %s\n", i, hours, c.table)
+		}
+	}
+	return forget(ctx, connection, "flows_6h")
+}
+
+// forget empties a level and removes its marks.
+func forget(ctx context.Context, connection driver.Conn, level string) error {
+	for _, sql := range []string{"TRUNCATE TABLE _" + level, "ALTER TABLE _marks DELETE WHERE level = '" + level + "'"} {
+		if err := connection.Exec(ctx, sql); err != nil {
+			return fmt.Errorf("forget %s: %w", level, err)
+		}
+	}
+	for left := uint64(1); left > 0; {
+		err := connection.QueryRow(ctx, "SELECT count() FROM _marks WHERE level = '"+level+"'").Scan(&left)
+		if err != nil {
+			return fmt.Errorf("read marks of %s: %w", level, err)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(100 * time.Millisecond):
 		}
 	}
 	return nil

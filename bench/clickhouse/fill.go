@@ -48,51 +48,42 @@ func fillCommand(f *flag.FlagSet) func(ctx context.Context) (result.Result, erro
 	}
 }
 
-// hourlyLag is how many minutes of rows are rolled up to minutes only, on average.
+// hourlyLag is how many minutes of rows are rolled up to minutes only, at least.
 const hourlyLag = 30
+
+// filling stores minutes of the mesh, one after the other.
+type filling struct {
+	s       *server
+	mesh    *batches
+	options clickhouse.Options
+	now     atomic.Int64 // rows arrive when they are measured
+	minute  int64
+}
 
 // fill stores minutes of the mesh, of which some hours are copies, and returns the size of the
 // archive in bytes. Rows arrive much faster than they are measured, so it waits for roll-ups where
 // a server would have made them.
 func fill(ctx context.Context, s *server, minutes int64, copies int, rollUp time.Duration) (size int64, err error) {
-	var now atomic.Int64 // rows arrive when they are measured
-	now.Store(epoch.UnixNano())
-	options := clickhouse.Options{RollUp: rollUp, Now: func() time.Time { return time.Unix(0, now.Load()) }}
-	mesh := newBatches()
-	store := func(a *clickhouse.Archive, minute int64) error {
-		begin := epoch.Add(time.Duration(minute) * batchSeconds * time.Second)
-		now.Store(begin.Add(batchSeconds * time.Second).UnixNano())
-		return storeMinute(ctx, a, mesh, uint64(minute), begin)
+	f := &filling{s: s, mesh: newBatches(), minute: int64(copies) * 60}
+	f.now.Store(epoch.UnixNano())
+	f.options = clickhouse.Options{RollUp: rollUp, Now: func() time.Time { return time.Unix(0, f.now.Load()) }}
+	if err := f.rolledUp(ctx, (minutes-hourlyLag)/60*60, "flows_1h"); err != nil {
+		return 0, err
 	}
-	from := int64(copies) * 60
-	for _, part := range []struct {
-		until int64
-		level string
-	}{{minutes - hourlyLag, "flows_1h"}, {minutes - 1, "flows_1m"}} {
-		if from >= part.until {
-			continue
+	if copies > 0 {
+		if err := copyHours(ctx, s, epoch.Add(time.Duration(copies)*time.Hour), copies); err != nil {
+			return 0, err
 		}
-		err = s.archive(options, func(a *clickhouse.Archive) error {
-			for ; from < part.until; from++ {
-				if err := store(a, from); err != nil {
-					return err
-				}
-				if from%100 == 99 {
-					fmt.Fprintf(os.Stderr, "filled %d of %d minutes\n", from+1, minutes)
-				}
-			}
-			return awaitRollUps(ctx, a, part.level)
-		})
-		if err != nil {
+		if err := s.archive(f.options, func(a *clickhouse.Archive) error { return awaitRollUps(ctx, a, "_flows_1h", "flows_6h") }); err != nil {
 			return 0, err
 		}
 	}
-	options.RollUp = -1
-	err = s.archive(options, func(a *clickhouse.Archive) error {
-		if err := store(a, minutes-1); err != nil {
-			return err
-		}
-		if err := copyHours(ctx, s, epoch.Add(time.Duration(copies)*time.Hour), copies); err != nil {
+	if err := f.rolledUp(ctx, minutes-1, "flows_1m"); err != nil {
+		return 0, err
+	}
+	f.options.RollUp = -1
+	err = s.archive(f.options, func(a *clickhouse.Archive) error {
+		if err := f.until(ctx, a, minutes); err != nil {
 			return err
 		}
 		size, err = a.Size()
@@ -101,9 +92,37 @@ func fill(ctx context.Context, s *server, minutes int64, copies int, rollUp time
 	return size, err
 }
 
-// awaitRollUps waits until all rows are rolled up into a level.
-func awaitRollUps(ctx context.Context, a *clickhouse.Archive, level string) error {
-	sql := fmt.Sprintf("SELECT count() AS n FROM %[1]s.flows WHERE _commit > (SELECT max(commit) FROM %[1]s._marks WHERE level = '%[2]s')", database, level)
+// rolledUp stores minutes until one, and waits until they are in a level.
+func (f *filling) rolledUp(ctx context.Context, end int64, level string) error {
+	if f.minute >= end {
+		return nil
+	}
+	return f.s.archive(f.options, func(a *clickhouse.Archive) error {
+		if err := f.until(ctx, a, end); err != nil {
+			return err
+		}
+		return awaitRollUps(ctx, a, measure.Flows.Name, level)
+	})
+}
+
+// until stores minutes until one.
+func (f *filling) until(ctx context.Context, a *clickhouse.Archive, end int64) error {
+	for ; f.minute < end; f.minute++ {
+		begin := epoch.Add(time.Duration(f.minute) * batchSeconds * time.Second)
+		f.now.Store(begin.Add(batchSeconds * time.Second).UnixNano())
+		if err := storeMinute(ctx, a, f.mesh, uint64(f.minute), begin); err != nil {
+			return err
+		}
+		if f.minute%100 == 99 {
+			fmt.Fprintf(os.Stderr, "filled %d of %d minutes\n", f.minute+1, end)
+		}
+	}
+	return nil
+}
+
+// awaitRollUps waits until all rows of a table are rolled up into a level.
+func awaitRollUps(ctx context.Context, a *clickhouse.Archive, table, level string) error {
+	sql := fmt.Sprintf("SELECT count() AS n FROM %[1]s.%[2]s WHERE _commit > (SELECT max(commit) FROM %[1]s._marks WHERE level = '%[3]s')", database, table, level)
 	for {
 		var left uint64
 		err := a.Query(ctx, sql, nil, archive.Limits{}, func(r arrow.RecordBatch) error {
