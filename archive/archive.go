@@ -115,7 +115,8 @@ type Archive interface {
 	// Export passes the rows of a stream in a time range, oldest first unless the
 	// question says otherwise. Columns have the types of their schema.
 	Export(ctx context.Context, question Export, rows func(arrow.RecordBatch) error) error
-	// SetRetention takes effect at the next Retain.
+	// SetRetention takes effect at the next Retain. Other servers that share the archive learn
+	// it from the next Streams.
 	SetRetention(stream string, retention Retention)
 	// Retain removes rows beyond the retention of each stream and returns their
 	// number, by stream.

@@ -578,7 +578,10 @@ func (*ListStreamsRequest) Descriptor() ([]byte, []int) {
 type ListStreamsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Streams, by name.
-	Streams       []*Stream `protobuf:"bytes,1,rep,name=streams,proto3" json:"streams,omitempty"`
+	Streams []*Stream `protobuf:"bytes,1,rep,name=streams,proto3" json:"streams,omitempty"`
+	// Roll-ups of the stream flows that the archive keeps, the narrowest windows first. They can be queried in SQL and have a
+	// retention by age, but are not read as streams. None for a token with a scope.
+	RollUps       []*Stream `protobuf:"bytes,2,rep,name=roll_ups,json=rollUps,proto3" json:"roll_ups,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -616,6 +619,13 @@ func (*ListStreamsResponse) Descriptor() ([]byte, []int) {
 func (x *ListStreamsResponse) GetStreams() []*Stream {
 	if x != nil {
 		return x.Streams
+	}
+	return nil
+}
+
+func (x *ListStreamsResponse) GetRollUps() []*Stream {
+	if x != nil {
+		return x.RollUps
 	}
 	return nil
 }
@@ -1506,7 +1516,7 @@ func (x *ListRowsResponse) GetRows() []*Row {
 
 type SetRetentionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name of the stream.
+	// Name of the stream or roll-up.
 	Stream string `protobuf:"bytes,1,opt,name=stream,proto3" json:"stream,omitempty"`
 	// New limits; unset: none.
 	Retention     *Retention `protobuf:"bytes,2,opt,name=retention,proto3" json:"retention,omitempty"`
@@ -1641,9 +1651,10 @@ const file_data_proto_rawDesc = "" +
 	"\x06values\x18\x01 \x03(\x12R\x06values\"0\n" +
 	"\x03Row\x12)\n" +
 	"\x06values\x18\x01 \x03(\v2\x11.pillion.v1.ValueR\x06values\"\x14\n" +
-	"\x12ListStreamsRequest\"C\n" +
+	"\x12ListStreamsRequest\"r\n" +
 	"\x13ListStreamsResponse\x12,\n" +
-	"\astreams\x18\x01 \x03(\v2\x12.pillion.v1.StreamR\astreams\"\xb5\x01\n" +
+	"\astreams\x18\x01 \x03(\v2\x12.pillion.v1.StreamR\astreams\x12-\n" +
+	"\broll_ups\x18\x02 \x03(\v2\x12.pillion.v1.StreamR\arollUps\"\xb5\x01\n" +
 	"\vTailRequest\x12\x18\n" +
 	"\astreams\x18\x01 \x03(\tR\astreams\x128\n" +
 	"\x05where\x18\x02 \x03(\v2\".pillion.v1.TailRequest.WhereEntryR\x05where\x12\x18\n" +
@@ -1792,48 +1803,49 @@ var file_data_proto_depIdxs = []int32{
 	4,  // 5: pillion.v1.Value.list:type_name -> pillion.v1.List
 	3,  // 6: pillion.v1.Row.values:type_name -> pillion.v1.Value
 	0,  // 7: pillion.v1.ListStreamsResponse.streams:type_name -> pillion.v1.Stream
-	23, // 8: pillion.v1.TailRequest.where:type_name -> pillion.v1.TailRequest.WhereEntry
-	1,  // 9: pillion.v1.TailResponse.columns:type_name -> pillion.v1.Column
-	5,  // 10: pillion.v1.TailResponse.rows:type_name -> pillion.v1.Row
-	10, // 11: pillion.v1.SeriesRequest.aggregates:type_name -> pillion.v1.Aggregate
-	24, // 12: pillion.v1.SeriesRequest.where:type_name -> pillion.v1.SeriesRequest.WhereEntry
-	28, // 13: pillion.v1.SeriesRequest.from:type_name -> google.protobuf.Timestamp
-	28, // 14: pillion.v1.SeriesRequest.to:type_name -> google.protobuf.Timestamp
-	13, // 15: pillion.v1.SeriesResponse.lines:type_name -> pillion.v1.Line
-	29, // 16: pillion.v1.SeriesResponse.step:type_name -> google.protobuf.Duration
-	25, // 17: pillion.v1.Line.labels:type_name -> pillion.v1.Line.LabelsEntry
-	14, // 18: pillion.v1.Line.values:type_name -> pillion.v1.Points
-	1,  // 19: pillion.v1.QueryResponse.columns:type_name -> pillion.v1.Column
-	5,  // 20: pillion.v1.QueryResponse.rows:type_name -> pillion.v1.Row
-	26, // 21: pillion.v1.ExportRequest.where:type_name -> pillion.v1.ExportRequest.WhereEntry
-	28, // 22: pillion.v1.ExportRequest.from:type_name -> google.protobuf.Timestamp
-	28, // 23: pillion.v1.ExportRequest.to:type_name -> google.protobuf.Timestamp
-	27, // 24: pillion.v1.ListRowsRequest.where:type_name -> pillion.v1.ListRowsRequest.WhereEntry
-	28, // 25: pillion.v1.ListRowsRequest.from:type_name -> google.protobuf.Timestamp
-	28, // 26: pillion.v1.ListRowsRequest.to:type_name -> google.protobuf.Timestamp
-	1,  // 27: pillion.v1.ListRowsResponse.columns:type_name -> pillion.v1.Column
-	5,  // 28: pillion.v1.ListRowsResponse.rows:type_name -> pillion.v1.Row
-	2,  // 29: pillion.v1.SetRetentionRequest.retention:type_name -> pillion.v1.Retention
-	0,  // 30: pillion.v1.SetRetentionResponse.stream:type_name -> pillion.v1.Stream
-	6,  // 31: pillion.v1.DataService.ListStreams:input_type -> pillion.v1.ListStreamsRequest
-	8,  // 32: pillion.v1.DataService.Tail:input_type -> pillion.v1.TailRequest
-	11, // 33: pillion.v1.DataService.Series:input_type -> pillion.v1.SeriesRequest
-	19, // 34: pillion.v1.DataService.ListRows:input_type -> pillion.v1.ListRowsRequest
-	15, // 35: pillion.v1.DataService.Query:input_type -> pillion.v1.QueryRequest
-	17, // 36: pillion.v1.DataService.Export:input_type -> pillion.v1.ExportRequest
-	21, // 37: pillion.v1.DataService.SetRetention:input_type -> pillion.v1.SetRetentionRequest
-	7,  // 38: pillion.v1.DataService.ListStreams:output_type -> pillion.v1.ListStreamsResponse
-	9,  // 39: pillion.v1.DataService.Tail:output_type -> pillion.v1.TailResponse
-	12, // 40: pillion.v1.DataService.Series:output_type -> pillion.v1.SeriesResponse
-	20, // 41: pillion.v1.DataService.ListRows:output_type -> pillion.v1.ListRowsResponse
-	16, // 42: pillion.v1.DataService.Query:output_type -> pillion.v1.QueryResponse
-	18, // 43: pillion.v1.DataService.Export:output_type -> pillion.v1.ExportResponse
-	22, // 44: pillion.v1.DataService.SetRetention:output_type -> pillion.v1.SetRetentionResponse
-	38, // [38:45] is the sub-list for method output_type
-	31, // [31:38] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	0,  // 8: pillion.v1.ListStreamsResponse.roll_ups:type_name -> pillion.v1.Stream
+	23, // 9: pillion.v1.TailRequest.where:type_name -> pillion.v1.TailRequest.WhereEntry
+	1,  // 10: pillion.v1.TailResponse.columns:type_name -> pillion.v1.Column
+	5,  // 11: pillion.v1.TailResponse.rows:type_name -> pillion.v1.Row
+	10, // 12: pillion.v1.SeriesRequest.aggregates:type_name -> pillion.v1.Aggregate
+	24, // 13: pillion.v1.SeriesRequest.where:type_name -> pillion.v1.SeriesRequest.WhereEntry
+	28, // 14: pillion.v1.SeriesRequest.from:type_name -> google.protobuf.Timestamp
+	28, // 15: pillion.v1.SeriesRequest.to:type_name -> google.protobuf.Timestamp
+	13, // 16: pillion.v1.SeriesResponse.lines:type_name -> pillion.v1.Line
+	29, // 17: pillion.v1.SeriesResponse.step:type_name -> google.protobuf.Duration
+	25, // 18: pillion.v1.Line.labels:type_name -> pillion.v1.Line.LabelsEntry
+	14, // 19: pillion.v1.Line.values:type_name -> pillion.v1.Points
+	1,  // 20: pillion.v1.QueryResponse.columns:type_name -> pillion.v1.Column
+	5,  // 21: pillion.v1.QueryResponse.rows:type_name -> pillion.v1.Row
+	26, // 22: pillion.v1.ExportRequest.where:type_name -> pillion.v1.ExportRequest.WhereEntry
+	28, // 23: pillion.v1.ExportRequest.from:type_name -> google.protobuf.Timestamp
+	28, // 24: pillion.v1.ExportRequest.to:type_name -> google.protobuf.Timestamp
+	27, // 25: pillion.v1.ListRowsRequest.where:type_name -> pillion.v1.ListRowsRequest.WhereEntry
+	28, // 26: pillion.v1.ListRowsRequest.from:type_name -> google.protobuf.Timestamp
+	28, // 27: pillion.v1.ListRowsRequest.to:type_name -> google.protobuf.Timestamp
+	1,  // 28: pillion.v1.ListRowsResponse.columns:type_name -> pillion.v1.Column
+	5,  // 29: pillion.v1.ListRowsResponse.rows:type_name -> pillion.v1.Row
+	2,  // 30: pillion.v1.SetRetentionRequest.retention:type_name -> pillion.v1.Retention
+	0,  // 31: pillion.v1.SetRetentionResponse.stream:type_name -> pillion.v1.Stream
+	6,  // 32: pillion.v1.DataService.ListStreams:input_type -> pillion.v1.ListStreamsRequest
+	8,  // 33: pillion.v1.DataService.Tail:input_type -> pillion.v1.TailRequest
+	11, // 34: pillion.v1.DataService.Series:input_type -> pillion.v1.SeriesRequest
+	19, // 35: pillion.v1.DataService.ListRows:input_type -> pillion.v1.ListRowsRequest
+	15, // 36: pillion.v1.DataService.Query:input_type -> pillion.v1.QueryRequest
+	17, // 37: pillion.v1.DataService.Export:input_type -> pillion.v1.ExportRequest
+	21, // 38: pillion.v1.DataService.SetRetention:input_type -> pillion.v1.SetRetentionRequest
+	7,  // 39: pillion.v1.DataService.ListStreams:output_type -> pillion.v1.ListStreamsResponse
+	9,  // 40: pillion.v1.DataService.Tail:output_type -> pillion.v1.TailResponse
+	12, // 41: pillion.v1.DataService.Series:output_type -> pillion.v1.SeriesResponse
+	20, // 42: pillion.v1.DataService.ListRows:output_type -> pillion.v1.ListRowsResponse
+	16, // 43: pillion.v1.DataService.Query:output_type -> pillion.v1.QueryResponse
+	18, // 44: pillion.v1.DataService.Export:output_type -> pillion.v1.ExportResponse
+	22, // 45: pillion.v1.DataService.SetRetention:output_type -> pillion.v1.SetRetentionResponse
+	39, // [39:46] is the sub-list for method output_type
+	32, // [32:39] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_data_proto_init() }

@@ -83,13 +83,15 @@ type Archive struct {
 	// background ends with the archive.
 	background context.Context
 	end        context.CancelFunc
+	follower   sync.WaitGroup
 
 	// mutex guards what follows.
 	mutex     sync.Mutex
 	catalog   *ledger.Catalog
 	retention map[string]archive.Retention
-	unsaved   map[string]bool  // streams whose retention is not saved
-	unrolled  map[uint64]error // why lanes could not be rolled up
+	unsaved   map[string]bool   // streams whose retention is not saved
+	revisions map[string]uint64 // of the retention that is saved
+	unrolled  map[uint64]error  // why lanes could not be rolled up
 
 	// storing guards the lane of Store.
 	storing  sync.Mutex
@@ -97,7 +99,10 @@ type Archive struct {
 	closed   bool
 }
 
-var _ archive.Laned = (*Archive)(nil)
+var (
+	_ archive.Laned    = (*Archive)(nil)
+	_ archive.RolledUp = (*Archive)(nil)
+)
 
 func init() {
 	archive.Register("clickhouse", func(location string, o archive.Options) (archive.Archive, error) {
@@ -129,7 +134,7 @@ func Open(url string, options Options) (*Archive, error) {
 	options.RollUp = cmp.Or(options.RollUp, l.rollUp, rollUpEvery)
 	a := &Archive{
 		location: l, options: options, queries: make(chan struct{}, cmp.Or(options.Queries.AtOnce, queriesAtOnce)), catalog: ledger.NewCatalog(),
-		rolls: make(chan struct{}, rollsAtOnce()), retention: map[string]archive.Retention{}, unsaved: map[string]bool{}, unrolled: map[uint64]error{},
+		rolls: make(chan struct{}, rollsAtOnce()), retention: map[string]archive.Retention{}, unsaved: map[string]bool{}, revisions: map[string]uint64{}, unrolled: map[uint64]error{},
 	}
 	a.background, a.end = context.WithCancel(context.Background())
 	if a.shards, err = l.discover(ctx); err != nil {
@@ -139,6 +144,7 @@ func Open(url string, options Options) (*Archive, error) {
 		_ = a.Close()
 		return nil, fmt.Errorf("open ClickHouse archive: %w", err)
 	}
+	a.follower.Go(a.followRetention)
 	return a, nil
 }
 
@@ -280,6 +286,7 @@ func (a *Archive) Close() error {
 	}
 	a.closed = true
 	a.end()
+	a.follower.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), openMost)
 	defer cancel()
 	err := a.saveRetention(ctx)

@@ -13,7 +13,7 @@ import (
 	"pillion.dev/archive/ledger"
 )
 
-// SetRetention is saved at the next Retain or Close.
+// SetRetention is saved at the next Streams, Retain or Close, or after syncEvery.
 func (a *Archive) SetRetention(stream string, retention archive.Retention) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
@@ -23,14 +23,15 @@ func (a *Archive) SetRetention(stream string, retention archive.Retention) {
 
 // loadRetention reads what is saved.
 func (a *Archive) loadRetention(ctx context.Context) error {
-	found := map[string]archive.Retention{}
-	err := a.query(ctx, "SELECT stream, age_ns, rows, bytes FROM "+a.own(retentionTable)+" ORDER BY stream, revision DESC LIMIT 1 BY stream", func(scan func(...any) error) error {
+	found, revisions := map[string]archive.Retention{}, map[string]uint64{}
+	err := a.query(ctx, "SELECT stream, revision, age_ns, rows, bytes FROM "+a.own(retentionTable)+" ORDER BY stream, revision DESC LIMIT 1 BY stream", func(scan func(...any) error) error {
 		var stream string
+		var revision uint64
 		var age int64
 		var r archive.Retention
-		err := scan(&stream, &age, &r.Rows, &r.Bytes)
+		err := scan(&stream, &revision, &age, &r.Rows, &r.Bytes)
 		r.Age = time.Duration(age)
-		found[stream] = r
+		found[stream], revisions[stream] = r, revision
 		return err
 	})
 	if err != nil {
@@ -39,33 +40,51 @@ func (a *Archive) loadRetention(ctx context.Context) error {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	for stream, r := range found {
-		if !a.unsaved[stream] {
-			a.retention[stream] = r
+		// A replica may not have yet what was saved last.
+		if !a.unsaved[stream] && revisions[stream] > a.revisions[stream] {
+			a.retention[stream], a.revisions[stream] = r, revisions[stream]
 		}
 	}
 	return nil
 }
 
+// syncRetention saves what was set here, and reads what other servers have saved.
+func (a *Archive) syncRetention(ctx context.Context) error {
+	if err := a.saveRetention(ctx); err != nil {
+		return err
+	}
+	return a.loadRetention(ctx)
+}
+
+// syncEvery is how soon all servers go by what one has set.
+const syncEvery = time.Minute
+
+// followRetention exchanges retention with other servers until the archive is closed. A failure is
+// no news: whoever uses the archive meets it too.
+func (a *Archive) followRetention() {
+	for pause(a.background, syncEvery) == nil {
+		_ = a.syncRetention(a.background)
+	}
+}
+
 func (a *Archive) saveRetention(ctx context.Context) error {
 	a.mutex.Lock()
-	changed := map[string]archive.Retention{}
-	for stream := range a.unsaved {
-		changed[stream] = a.retention[stream]
-	}
+	changed := slices.Collect(maps.Keys(a.unsaved))
 	clear(a.unsaved)
+	var rows [][]any
+	for _, stream := range changed {
+		r := a.retention[stream]
+		a.revisions[stream] = max(uint64(time.Now().UnixNano()), a.revisions[stream]+1)
+		rows = append(rows, []any{stream, a.revisions[stream], int64(r.Age), r.Rows, r.Bytes})
+	}
 	a.mutex.Unlock()
 	if len(changed) == 0 {
 		return nil
 	}
-	revision := uint64(time.Now().UnixNano())
-	var rows [][]any
-	for stream, r := range changed {
-		rows = append(rows, []any{stream, revision, int64(r.Age), r.Rows, r.Bytes})
-	}
 	if err := a.write(ctx, retentionTable, []string{"stream", "revision", "age_ns", "rows", "bytes"}, rows...); err != nil {
 		a.mutex.Lock()
 		defer a.mutex.Unlock()
-		for stream := range changed {
+		for _, stream := range changed {
 			a.unsaved[stream] = true
 		}
 		return fmt.Errorf("save retention: %w", err)
@@ -79,7 +98,7 @@ func (a *Archive) saveRetention(ctx context.Context) error {
 // those below an equal share lose none. Rows whose delivery state is in no checkpoint yet
 // stay until it is.
 func (a *Archive) Retain(ctx context.Context, now time.Time) (map[string]int64, error) {
-	if err := a.saveRetention(ctx); err != nil {
+	if err := a.syncRetention(ctx); err != nil {
 		return nil, err
 	}
 	if err := a.saveImplicit(ctx, now); err != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -162,8 +163,18 @@ func (a *Archive) retentionAge(name string) time.Duration {
 	return a.retention[name].Age
 }
 
+// unlimitedAge is the retention of a level that is set to no limit.
+const unlimitedAge = time.Duration(math.MaxInt64)
+
 // retentionOf a level.
-func (a *Archive) retentionOf(l *level) time.Duration { return cmp.Or(a.retentionAge(l.shown), l.age) }
+func (a *Archive) retentionOf(l *level) time.Duration {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	if r, set := a.retention[l.shown]; set {
+		return cmp.Or(r.Age, unlimitedAge)
+	}
+	return l.age
+}
 
 // retainLevels drops the days of roll-ups that are beyond their retention, and takes care that
 // rows stay until they are rolled up: last, the checkpoints by stream and lane, goes no
@@ -239,7 +250,7 @@ func (a *Archive) expireLevel(ctx context.Context, l *level, cutoff time.Time, a
 
 // schema of the view that users see: the summands, as fields.
 func (l *level) schema() *measure.Schema {
-	s := &measure.Schema{Name: l.shown, Doc: "sums of flows by flow, session and " + l.width.String()}
+	s := &measure.Schema{Name: l.shown, Doc: "sums of flows by flow, session and window of " + strings.TrimPrefix(l.shown, "flows_")}
 	types := map[string]measure.Type{"Int64": measure.Int64, "UInt64": measure.Uint64, "Nullable(UInt64)": measure.Uint64, "Nullable(Int64)": measure.Int64,
 		"Array(Int64)": measure.Int64List, "Array(UInt64)": measure.Uint64List, "Decimal(38, 0)": measure.Float64}
 	for _, one := range summands {

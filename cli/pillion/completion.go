@@ -124,6 +124,10 @@ var namesOf = map[string]func(context.Context, *api.Client) []string{
 		answer, _ := client.Data.ListStreams(ctx, &pillionv1.ListStreamsRequest{})
 		return namesIn(answer.GetStreams(), (*pillionv1.Stream).GetName)
 	},
+	"retained": func(ctx context.Context, client *api.Client) []string {
+		streams, _ := listRetained(ctx, client)
+		return namesIn(streams, (*pillionv1.Stream).GetName)
+	},
 	"token": func(ctx context.Context, client *api.Client) []string {
 		tokens, _ := listTokens(ctx, client)
 		return namesIn(tokens, (*pillionv1.Token).GetName)

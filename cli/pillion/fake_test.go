@@ -277,6 +277,8 @@ func (f *fake) ListStreams(context.Context, *pillionv1.ListStreamsRequest) (*pil
 	return &pillionv1.ListStreamsResponse{Streams: []*pillionv1.Stream{
 		{Name: "flows", Doc: "delay and loss", Rows: 1000, First: at(-time.Hour), Last: at(0), Columns: cannedColumns(), Retention: &pillionv1.Retention{Age: durationpb.New(90 * 24 * time.Hour)}},
 		{Name: "events", Doc: "what happened"},
+	}, RollUps: []*pillionv1.Stream{
+		{Name: "flows_1m", Doc: "sums of flows", Rows: 60, First: at(-time.Hour), Last: at(0), Retention: &pillionv1.Retention{Age: durationpb.New(31 * 24 * time.Hour)}},
 	}}, nil
 }
 

@@ -35,7 +35,7 @@ type cli struct {
 	Matrix     matrixCmd     `cmd:"" help:"Show the traffic matrix: packets and bytes between agents, labels, prefixes or hosts."`
 	Report     reportCmd     `cmd:"" help:"Report what was measured in a month against the targets of a service."`
 	Streams    streamsCmd    `cmd:"" help:"List the streams in the archive and their columns."`
-	Retention  retentionCmd  `cmd:"" help:"Show or set how long the archive keeps a stream."`
+	Retention  retentionCmd  `cmd:"" help:"Show or set how long the archive keeps streams and roll-ups."`
 	Query      queryCmd      `cmd:"" help:"Query the archive in SQL."`
 	Export     exportCmd     `cmd:"" help:"Export rows of a stream to a file."`
 	OML        omlCmd        `cmd:"" name:"oml" help:"List and export measurements of applications that use OML's protocol."`

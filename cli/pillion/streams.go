@@ -5,13 +5,9 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
-
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	"pillion.dev/api"
 	"pillion.dev/api/pillionv1"
-	"pillion.dev/internal/quantity"
 )
 
 type streamsCmd struct {
@@ -31,7 +27,7 @@ func (c *streamsCmd) Run(ctx context.Context, a *app, client *api.Client) error 
 	if c.Name == "" {
 		return a.show(messageList(answer.Streams), streamTable(answer.Streams...), nil)
 	}
-	s, err := findStream(answer.Streams, c.Name)
+	s, err := findStream(append(answer.Streams, answer.RollUps...), c.Name)
 	if err != nil {
 		return err
 	}
@@ -74,52 +70,4 @@ func streamTable(streams ...*pillionv1.Stream) *table {
 		t.add(text(s.GetName()), number(s.GetRows()), when(s.GetFirst()), when(s.GetLast()), age, rows, bytes, text(s.GetDoc()))
 	}
 	return t
-}
-
-type retentionCmd struct {
-	Stream string         `arg:"" predictor:"stream" help:"The stream."`
-	Age    *time.Duration `placeholder:"TIME" help:"Maximum age of rows, such as 90d; 0 for no limit."`
-	Rows   *quantity.Size `placeholder:"N" help:"Maximum number of rows, such as 100M; 0 for no limit."`
-	Bytes  *quantity.Size `placeholder:"SIZE" help:"Maximum size on disk (estimated), such as 20GiB; 0 for no limit."`
-}
-
-// Help has the examples.
-func (retentionCmd) Help() string {
-	return "Limits that are not given remain unchanged. Without options, the current limits are shown.\n\n" +
-		"Examples:\n\n  pillion retention flows --age 90d --bytes 20GiB\n  pillion retention packets"
-}
-
-// Run sets the retention of a stream.
-func (c *retentionCmd) Run(ctx context.Context, a *app, client *api.Client) error {
-	stream, err := c.current(ctx, client)
-	if err != nil {
-		return err
-	}
-	keep := &pillionv1.Retention{Age: stream.GetRetention().GetAge(), Rows: stream.GetRetention().GetRows(), Bytes: stream.GetRetention().GetBytes()}
-	if c.Age != nil {
-		keep.Age = durationpb.New(*c.Age)
-	}
-	if c.Rows != nil {
-		keep.Rows = int64(*c.Rows)
-	}
-	if c.Bytes != nil {
-		keep.Bytes = int64(*c.Bytes)
-	}
-	if c.Age != nil || c.Rows != nil || c.Bytes != nil {
-		answer, err := client.Data.SetRetention(ctx, &pillionv1.SetRetentionRequest{Stream: c.Stream, Retention: keep})
-		if err != nil {
-			return failed("set retention of "+c.Stream, err)
-		}
-		stream = answer.GetStream()
-	}
-	t := streamTable(stream)
-	return a.show(stream, t, nil)
-}
-
-func (c *retentionCmd) current(ctx context.Context, client *api.Client) (*pillionv1.Stream, error) {
-	answer, err := client.Data.ListStreams(ctx, &pillionv1.ListStreamsRequest{})
-	if err != nil {
-		return nil, failed("set retention of "+c.Stream, err)
-	}
-	return findStream(answer.Streams, c.Stream)
 }

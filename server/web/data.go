@@ -79,6 +79,13 @@ func (d *data) ListStreams(ctx context.Context, _ *pillionv1.ListStreamsRequest)
 	for _, stream := range streams {
 		response.Streams = append(response.Streams, streamMessage(stream))
 	}
+	rollUps, err := d.archive.rollUps(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, rollUp := range rollUps {
+		response.RollUps = append(response.RollUps, streamMessage(rollUp))
+	}
 	return response, nil
 }
 
@@ -248,25 +255,6 @@ func (d *data) Query(ctx context.Context, request *pillionv1.QueryRequest, to *c
 		return fmt.Errorf("query: %w", err)
 	}
 	return nil
-}
-
-// SetRetention limits the rows of a stream.
-func (d *data) SetRetention(ctx context.Context, request *pillionv1.SetRetentionRequest) (*pillionv1.SetRetentionResponse, error) {
-	age, err := api.DurationOf(request.GetRetention().GetAge())
-	if err != nil || age < 0 {
-		return nil, invalid("retention.age", "read age %v: use 0 (no limit) or more", request.GetRetention().GetAge().AsDuration())
-	}
-	retention := archive.Retention{Age: age, Rows: request.GetRetention().GetRows(), Bytes: request.GetRetention().GetBytes()}
-	if retention.Rows < 0 || retention.Bytes < 0 {
-		return nil, invalid("retention", "read retention: %d rows, %d bytes: use 0 (no limit) or more", retention.Rows, retention.Bytes)
-	}
-	stream, err := d.find(ctx, request.GetStream())
-	if err != nil {
-		return nil, err
-	}
-	d.archive.SetRetention(request.GetStream(), retention)
-	stream.Retention = retention
-	return &pillionv1.SetRetentionResponse{Stream: streamMessage(stream)}, nil
 }
 
 // rangeOf reads a time range; either end can be zero.

@@ -253,6 +253,7 @@ func (fakeAuthority) Renew(name string, _ []byte) ([]byte, error) {
 type fakeArchive struct {
 	mutex   sync.Mutex
 	streams []archive.Stream
+	rollUps []archive.Stream
 	records map[string][]arrow.RecordBatch
 	asked   []any
 	fault   error
@@ -263,6 +264,12 @@ func (a *fakeArchive) Streams(context.Context) ([]archive.Stream, error) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	return slices.Clone(a.streams), a.fault
+}
+
+func (a *fakeArchive) RollUps(context.Context) ([]archive.Stream, error) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	return slices.Clone(a.rollUps), a.fault
 }
 
 func (a *fakeArchive) note(question any) {
@@ -364,9 +371,11 @@ func singleRows(records []arrow.RecordBatch) (rows []arrow.RecordBatch) {
 func (a *fakeArchive) SetRetention(stream string, retention archive.Retention) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
-	for i := range a.streams {
-		if a.streams[i].Schema.Name == stream {
-			a.streams[i].Retention = retention
+	for _, list := range [][]archive.Stream{a.streams, a.rollUps} {
+		for i := range list {
+			if list[i].Schema.Name == stream {
+				list[i].Retention = retention
+			}
 		}
 	}
 }

@@ -145,6 +145,19 @@ func (r reads) stream(ctx context.Context, name string) (archive.Stream, error) 
 	return archive.Stream{}, archive.ErrUnknown
 }
 
+// rollUps lists those of an archive that has any. A caller with a scope sees none: they have rows of all agents.
+func (r reads) rollUps(ctx context.Context) ([]archive.Stream, error) {
+	rolled, ok := r.Archive.(archive.RolledUp)
+	if !ok || scopeOf(ctx) != nil {
+		return nil, nil
+	}
+	list, err := rolled.RollUps(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list roll-ups: %w", err)
+	}
+	return list, nil
+}
+
 // check returns archive.ErrScope for streams whose rows are in no scope.
 func (r reads) check(ctx context.Context, stream string) error {
 	schema := measure.FindStandard(stream)

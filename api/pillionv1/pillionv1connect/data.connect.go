@@ -64,7 +64,7 @@ type DataServiceClient interface {
 	Query(context.Context, *pillionv1.QueryRequest) (*connect.ServerStreamForClient[pillionv1.QueryResponse], error)
 	// Export sends a stream's rows in a time range as a file. Role: viewer.
 	Export(context.Context, *pillionv1.ExportRequest) (*connect.ServerStreamForClient[pillionv1.ExportResponse], error)
-	// SetRetention limits a stream by age and size. Role: admin.
+	// SetRetention limits a stream by age and size, or a roll-up by age. Role: admin.
 	SetRetention(context.Context, *pillionv1.SetRetentionRequest) (*pillionv1.SetRetentionResponse, error)
 }
 
@@ -203,7 +203,7 @@ type DataServiceHandler interface {
 	Query(context.Context, *pillionv1.QueryRequest, *connect.ServerStream[pillionv1.QueryResponse]) error
 	// Export sends a stream's rows in a time range as a file. Role: viewer.
 	Export(context.Context, *pillionv1.ExportRequest, *connect.ServerStream[pillionv1.ExportResponse]) error
-	// SetRetention limits a stream by age and size. Role: admin.
+	// SetRetention limits a stream by age and size, or a roll-up by age. Role: admin.
 	SetRetention(context.Context, *pillionv1.SetRetentionRequest) (*pillionv1.SetRetentionResponse, error)
 }
 
