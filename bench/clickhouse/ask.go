@@ -22,7 +22,7 @@ var forms = map[string]func(ctx context.Context, a archive.Archive, i int, lengt
 
 func askCommand(f *flag.FlagSet) func(ctx context.Context) (result.Result, error) {
 	folder := f.String("folder", "clickhouse", "folder that fill has made")
-	name := f.String("form", "pair", "pair: 15 minutes of one pair in windows of 10 s, another one each time; all: the sums of all pairs over all that there is, at most 24 h")
+	name := f.String("form", "pair", "pair: 15 minutes of one pair in windows of 10 s, another one each time; all: the sums of all pairs over all that there is, at most the last 24 h")
 	rolled := f.Bool("rolled", true, "answer from roll-ups where they can")
 	rounds := f.Int("rounds", 20, "questions after the first one")
 	return func(ctx context.Context) (out result.Result, err error) {
@@ -99,9 +99,9 @@ func askPair(ctx context.Context, a archive.Archive, i int, length time.Duration
 	return nil
 }
 
-func askAll(ctx context.Context, a archive.Archive, _ int, length time.Duration) error {
-	length = min(length, 24*time.Hour)
-	answer, err := a.Flows(ctx, archive.Flows{From: epoch, To: epoch.Add(length), Granularity: "pair", Order: "packets", Limit: 2 * hosts * hosts})
+func askAll(ctx context.Context, a archive.Archive, _ int, all time.Duration) error {
+	length := min(all, 24*time.Hour)
+	answer, err := a.Flows(ctx, archive.Flows{From: epoch.Add(all - length), To: epoch.Add(all), Granularity: "pair", Order: "packets", Limit: 2 * hosts * hosts})
 	if err != nil {
 		return err
 	}

@@ -58,6 +58,7 @@ type filling struct {
 	options clickhouse.Options
 	now     atomic.Int64 // rows arrive when they are measured
 	minute  int64
+	copied  int64 // before which hours are copies; 0: none are
 }
 
 // fill stores minutes of the mesh, of which some hours are copies, and returns the size of the
@@ -74,9 +75,7 @@ func fill(ctx context.Context, s *server, minutes int64, copies int, rollUp time
 		if err := copyHours(ctx, s, epoch.Add(time.Duration(copies)*time.Hour), copies); err != nil {
 			return 0, err
 		}
-		if err := s.archive(f.options, func(a *clickhouse.Archive) error { return awaitRollUps(ctx, a, "_flows_1h", "flows_6h") }); err != nil {
-			return 0, err
-		}
+		f.copied = f.minute
 	}
 	if err := f.rolledUp(ctx, minutes-1, "flows_1m"); err != nil {
 		return 0, err
@@ -101,7 +100,10 @@ func (f *filling) rolledUp(ctx context.Context, end int64, level string) error {
 		if err := f.until(ctx, a, end); err != nil {
 			return err
 		}
-		return awaitRollUps(ctx, a, measure.Flows.Name, level)
+		if err := awaitRollUps(ctx, a, measure.Flows.Name, level, end); err != nil || f.copied == 0 {
+			return err
+		}
+		return awaitRollUps(ctx, a, "_flows_1h", "flows_6h", f.copied)
 	})
 }
 
@@ -120,9 +122,10 @@ func (f *filling) until(ctx context.Context, a *clickhouse.Archive, end int64) e
 	return nil
 }
 
-// awaitRollUps waits until all rows of a table are rolled up into a level.
-func awaitRollUps(ctx context.Context, a *clickhouse.Archive, table, level string) error {
-	sql := fmt.Sprintf("SELECT count() AS n FROM %[1]s.%[2]s WHERE _commit > (SELECT max(commit) FROM %[1]s._marks WHERE level = '%[3]s')", database, table, level)
+// awaitRollUps waits until all rows of a table until a minute are rolled up into a level.
+func awaitRollUps(ctx context.Context, a *clickhouse.Archive, table, level string, minute int64) error {
+	end := epoch.Add(time.Duration(minute) * time.Minute)
+	sql := fmt.Sprintf("SELECT count() AS n FROM %[1]s.%[2]s WHERE time < %[4]d AND _commit > (SELECT max(commit) FROM %[1]s._marks WHERE level = '%[3]s')", database, table, level, end.UnixNano())
 	for {
 		var left uint64
 		err := a.Query(ctx, sql, nil, archive.Limits{}, func(r arrow.RecordBatch) error {
