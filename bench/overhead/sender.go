@@ -70,6 +70,7 @@ func sendUDP(ctx context.Context, t *testbed, v6 bool, payload int, core int, du
 			return udpResult{}, err
 		}
 	}
+	s.awaitLate() // else they count as delivered below
 	s.cpu, s.elapsed, s.result = s.cpu[:0], 0, udpResult{}
 	for begin := time.Now(); time.Since(begin) < duration && ctx.Err() == nil; {
 		if err := s.burst(); err != nil {
