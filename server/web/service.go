@@ -16,6 +16,7 @@ import (
 	"pillion.dev/api"
 	"pillion.dev/api/pillionv1"
 	"pillion.dev/archive"
+	"pillion.dev/internal/version"
 	"pillion.dev/measure"
 	"pillion.dev/server/authority"
 )
@@ -64,12 +65,12 @@ func (s *Server) health(ctx context.Context) ([]Part, bool) {
 
 // BuildInfo returns version and start time.
 func (s *serverService) BuildInfo(context.Context, *pillionv1.BuildInfoRequest) (*pillionv1.BuildInfoResponse, error) {
-	response := &pillionv1.BuildInfoResponse{Started: timestamppb.New(s.started)}
+	response := &pillionv1.BuildInfoResponse{Version: version.Short(), Started: timestamppb.New(s.started)}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return response, nil
 	}
-	response.Version, response.Go = info.Main.Version, info.GoVersion
+	response.Go = info.GoVersion
 	for _, setting := range info.Settings {
 		if setting.Key == "vcs.revision" {
 			response.Revision = setting.Value
