@@ -20,8 +20,8 @@ type plan struct {
 	marks map[*level]map[uint64]mark
 	// unrolled is since when rows arrived that may be in no roll-up.
 	unrolled time.Time
-	// complete is a range in which all rows of the survey are in the roll-ups of a minute.
-	complete struct{ from, to time.Time }
+	// known is a range in which the rows of the survey that are in no roll-up are those in left.
+	known, left period
 	// cutoffs are before which rows of flows and of each level may have been removed; zero:
 	// none.
 	raw     time.Time
@@ -130,10 +130,30 @@ func (p *plan) source(s *answer.Survey, step time.Duration) (list source) {
 			list = append(list, p.rows(s, terms, r[0], r[1]))
 		}
 	}
-	if from.Before(p.complete.from) || to.After(p.complete.to) {
+	if !from.Before(p.known.from) && !to.After(p.known.to) {
+		from, to = latest(from, p.left.from), earliest(to, p.left.to)
+	}
+	if from.Before(to) {
 		list = append(list, p.rest(s, terms, from, to))
 	}
 	return list
+}
+
+// period is a range of time; its end is not in it.
+type period struct{ from, to time.Time }
+
+func latest(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
+func earliest(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // span is a range of whole windows of a level.

@@ -134,7 +134,7 @@ func (a *Archive) survey(ctx context.Context, s *answer.Survey) (*plan, error) {
 }
 
 // look reads the sessions and intervals of a selection's rows. To look for rows that are not rolled
-// up takes a while among many: if there are none, later questions need not do it again.
+// up takes a while among many: later questions look where there are any.
 func (a *Archive) look(ctx context.Context, s *answer.Survey, plan *plan) error {
 	var turn sync.Mutex
 	group, ctx := errgroup.WithContext(ctx)
@@ -157,23 +157,35 @@ func (a *Archive) look(ctx context.Context, s *answer.Survey, plan *plan) error 
 			others = append(others, one)
 		}
 	}
-	complete := len(rest) > 0
+	var left period
 	read(others, s.Read)
 	read(rest, func(r answer.Row) {
-		complete = false
 		s.Read(r)
+		least, most := time.Unix(0, r.Int(surveyLeast)), time.Unix(0, r.Int(surveyLeast+1)+1)
+		if left.to.IsZero() {
+			left = period{least, most}
+		}
+		left = period{earliest(left.from, least), latest(left.to, most)}
 	})
 	err := group.Wait()
-	if err == nil && complete {
-		plan.complete.from, plan.complete.to = minute.within(s.From, s.To, s.Whole())
+	if err == nil && len(rest) > 0 {
+		plan.left = left
+		plan.known.from, plan.known.to = minute.within(s.From, s.To, s.Whole())
 	}
 	return err
 }
+
+// surveyLeast is the column of the first middle of a row that is not rolled up; the last follows.
+const surveyLeast = 7
 
 // surveySQL is the SQL of the rows that a survey reads.
 func surveySQL(from source) string {
 	keys := []expression{summed("source"), summed("agent"), summed("session"), summed("unit")}
 	rows, r, of := from.grouped(keys, "rows", "packets", parts)
-	return fmt.Sprintf("SELECT toString(%s) AS k0, toString(%s) AS k1, toString(%s) AS k2, %s AS units, toInt64(%s) AS n, sum(toFloat64(ifNull(%s, 0))) AS total, toInt64(%s) AS parts %s GROUP BY k0, k1, k2, units",
-		of[0], of[1], of[2], of[3], r.sum("rows"), r.of("packets"), r.sum(parts), rows)
+	middles := ""
+	if len(from) == 1 && from[0].rest {
+		middles = fmt.Sprintf(", min(%[1]s) AS least, max(%[1]s) AS most", middle)
+	}
+	return fmt.Sprintf("SELECT toString(%s) AS k0, toString(%s) AS k1, toString(%s) AS k2, %s AS units, toInt64(%s) AS n, sum(toFloat64(ifNull(%s, 0))) AS total, toInt64(%s) AS parts%s %s GROUP BY k0, k1, k2, units",
+		of[0], of[1], of[2], of[3], r.sum("rows"), r.of("packets"), r.sum(parts), middles, rows)
 }
