@@ -126,6 +126,7 @@ func TestRollUpRetention(t *testing.T) {
 	if err := a.implicit.rolling.rollUp(t.Context(), all); err != nil {
 		t.Fatal(err)
 	}
+	a.implicit.rolling.stop()
 	a.options.RollUp = time.Nanosecond // readers go by the mark at once
 	if removed, err := a.Retain(t.Context(), now); err != nil || removed[measure.Flows.Name] != 1 {
 		t.Errorf("removed %v, %v", removed, err)
