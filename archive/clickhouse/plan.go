@@ -20,8 +20,9 @@ type plan struct {
 	marks map[*level]map[uint64]mark
 	// unrolled is since when rows arrived that may be in no roll-up.
 	unrolled time.Time
-	// known is a range in which the rows of the survey that are in no roll-up are those in left.
-	known, left period
+	// known is a range in which the rows of the survey that are in no roll-up are those in left, ns.
+	known struct{ from, to time.Time }
+	left  struct{ from, to int64 }
 	// cutoffs are before which rows of flows and of each level may have been removed; zero:
 	// none.
 	raw     time.Time
@@ -131,29 +132,12 @@ func (p *plan) source(s *answer.Survey, step time.Duration) (list source) {
 		}
 	}
 	if !from.Before(p.known.from) && !to.After(p.known.to) {
-		from, to = latest(from, p.left.from), earliest(to, p.left.to)
+		from, to = time.Unix(0, max(from.UnixNano(), p.left.from)), time.Unix(0, min(to.UnixNano(), p.left.to))
 	}
 	if from.Before(to) {
 		list = append(list, p.rest(s, terms, from, to))
 	}
 	return list
-}
-
-// period is a range of time; its end is not in it.
-type period struct{ from, to time.Time }
-
-func latest(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return b
-	}
-	return a
-}
-
-func earliest(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
 }
 
 // span is a range of whole windows of a level.
@@ -166,15 +150,10 @@ type span struct {
 func (p *plan) spans(s *answer.Survey, step time.Duration) (list []span) {
 	from, to, whole := s.From, s.To, s.Whole()
 	for _, l := range levels {
-		if !p.usable(l, s, step) {
-			continue
-		}
-		a, b := l.within(from, to, whole)
-		if l == minute && !a.Before(b) || l != minute && len(list) == 0 {
-			return nil
-		}
-		if a.Before(b) {
+		if a, b := l.within(from, to, whole); p.usable(l, s, step) && a.Before(b) {
 			list, from, to, whole = append(list, span{l, a, b}), a, b, b
+		} else if l == minute {
+			break
 		}
 	}
 	return list

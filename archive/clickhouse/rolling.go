@@ -73,9 +73,6 @@ func (r *rolling) run(ctx context.Context) {
 	}
 }
 
-// all is for rollUp: whatever there is is rolled up.
-func all(*level, time.Time) bool { return true }
-
 // due reports whether a level is rolled up at a time: those made of others when one of their windows has ended
 // since, so that a window has its sums in two rows at least, of which one is small.
 func (r *rolling) due(v *level, now time.Time) bool {

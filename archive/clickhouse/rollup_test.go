@@ -30,6 +30,9 @@ func openAt(t *testing.T, url string, now *time.Time) *Archive {
 	return a
 }
 
+// all levels are due.
+func all(*level, time.Time) bool { return true }
+
 // TestRollUpsOfLanes: another owner goes on where the last one stopped, also when that made a
 // roll-up without its mark, and rows stay until they are rolled up.
 func TestRollUpsOfLanes(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -157,19 +158,14 @@ func (a *Archive) look(ctx context.Context, s *answer.Survey, plan *plan) error 
 			others = append(others, one)
 		}
 	}
-	var left period
+	plan.left.from, plan.left.to = math.MaxInt64, math.MinInt64
 	read(others, s.Read)
 	read(rest, func(r answer.Row) {
 		s.Read(r)
-		least, most := time.Unix(0, r.Int(surveyLeast)), time.Unix(0, r.Int(surveyLeast+1)+1)
-		if left.to.IsZero() {
-			left = period{least, most}
-		}
-		left = period{earliest(left.from, least), latest(left.to, most)}
+		plan.left.from, plan.left.to = min(plan.left.from, r.Int(surveyLeast)), max(plan.left.to, r.Int(surveyLeast+1)+1)
 	})
 	err := group.Wait()
 	if err == nil && len(rest) > 0 {
-		plan.left = left
 		plan.known.from, plan.known.to = minute.within(s.From, s.To, s.Whole())
 	}
 	return err
