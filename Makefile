@@ -34,11 +34,16 @@ EXPERIMENT ?= overhead
 RESULTS ?= bin/results
 KEEP ?=
 
+# $(call GOTEST,NAME) runs Go tests; .ci/parts reads the times of tests from its file NAME.json.
+GOTEST = go tool gotestsum --format=standard-quiet --hide-summary=skipped $(if $(PILLION_TEST_LOG),--jsonfile=$(PILLION_TEST_LOG)/$1.json) -- -vet=off -count=1
+
 # A long test is called TestLong... and lives in a file ..._long_test.go, which begins
 # with "//go:build long": elsewhere it does not exist, so it is never skipped. Go's vet
 # runs in lint, for all files.
 LONGPACKAGES = $(shell find . -name node_modules -prune -o -name '*_long_test.go' -printf '%h\n' | sort -u)
-# Of these, the ones that compute or wait for minutes and measure nothing: three at a time.
+# A test that measures a figure again, which no behaviour depends on, is called TestVerify..., in a file ..._verify_test.go.
+VERIFYPACKAGES = $(shell find . -name node_modules -prune -o -name '*_verify_test.go' -printf '%h\n' | sort -u)
+# Of LONGPACKAGES, the ones that compute or wait for minutes and measure nothing: three at a time.
 BUSYPACKAGES = ./lab/machine . ./bench/campaign ./server/lane ./archive/clickhouse ./archive/transfer ./bench/fleet ./bus ./cli/server ./experiment/runner \
 	./probe/module ./agent/runner ./bench/ingest ./probe/device ./probe/destination ./archive/duckdb ./server ./server/control ./bench/clickhouse \
 	./cli/agent ./trace ./internal/sbom
@@ -126,35 +131,48 @@ lint: ## run gofmt, go vet, staticcheck, tsc, and shellcheck if installed
 	@failed=; \
 	unformatted=$$(find . -name node_modules -prune -o -name '*.go' -exec gofmt -l {} +); \
 	[ -z "$$unformatted" ] || { echo "gofmt: run 'gofmt -w' on:" $$unformatted >&2; failed=1; }; \
-	go vet -tags=long,metrics ./... || failed=1; \
-	go tool staticcheck -tags=long,metrics ./... || failed=1; \
+	go vet -tags=long,verify,metrics ./... || failed=1; \
+	go tool staticcheck -tags=long,verify,metrics ./... || failed=1; \
 	(cd ui && npx tsc --noEmit) || failed=1; \
 	! command -v shellcheck >/dev/null || shellcheck .ci/* || failed=1; \
 	[ -z "$$failed" ]
 
 .PHONY: test
 test: install-test ## install, check generated files, lint, run all tests except the long ones; also works on a busy machine
-	@.ci/parts check-generated lint test-clib test-go test-python test-ui test-page
+	@.ci/parts test-go test-page -- lint test-python test-ui test-clib check-generated
 
 .PHONY: test-long
-test-long: install-test build ## run the long tests, which take minutes or require an idle machine, the race detector, and each fuzz target for 1 s
-	@FUZZTIME=1s .ci/parts test-long-go test-long-page test-long-python test-long-statistics test-race fuzz
+test-long: install-test build ## run the long tests, which take minutes, the race detector, and each fuzz target for 1 s
+	@FUZZTIME=1s .ci/parts test-long-lab test-long-page -- test-long-go test-race fuzz test-long-python
+
+.PHONY: test-long-lab
+test-long-lab: build ## run the long Go tests that measure, one package at a time
+	PILLION_TEST_PROGRAMS=$(CURDIR)/bin $(call GOTEST,lab) -p=1 -timeout=$(LONGTIME) -tags=long -run='^TestLong' $(filter-out $(BUSYPACKAGES),$(LONGPACKAGES))
 
 .PHONY: test-long-go
-test-long-go: build ## run the long Go tests
-	status=0; \
-	go test -vet=off -count=1 -p=3 -timeout=$(LONGTIME) -tags=long -run='^TestLong' $(BUSYPACKAGES) || status=1; \
-	PILLION_TEST_PROGRAMS=$(CURDIR)/bin go test -vet=off -count=1 -p=1 -timeout=$(LONGTIME) -tags=long -run='^TestLong' $(filter-out $(BUSYPACKAGES),$(LONGPACKAGES)) || status=1; \
-	exit $$status
+test-long-go: ## run the long Go tests that compute or wait
+	$(call GOTEST,long) -p=3 -timeout=$(LONGTIME) -tags=long -run='^TestLong' $(BUSYPACKAGES)
 
 .PHONY: test-long-page
-test-long-page: build ## run the long tests of the page: ui/test/*.long.test.ts, and how soon loss shows
+test-long-page: build ## run the long tests of the page: ui/test/*.long.test.ts
 	go build -o bin/ ./bench/crowd github.com/nats-io/nats-server/v2
 	cd ui && LONG=1 npx vitest run --config test/vitest.config.ts long.test
+
+.PHONY: verify
+verify: install-test build ## measure again the figures that the documents state, beside their targets: before a release, or when a change may move one (an hour, on an idle machine)
+	@FUZZTIME=$(FUZZTIME) .ci/parts verify-go verify-page verify-statistics fuzz reproducible
+
+.PHONY: verify-go
+verify-go: build ## measure figures by Go tests: a million packets of each encoding, capacities, benchmarks of a known bottleneck
+	PILLION_TEST_PROGRAMS=$(CURDIR)/bin $(call GOTEST,verify) -p=1 -timeout=2h -tags=verify -run='^TestVerify' $(VERIFYPACKAGES)
+
+.PHONY: verify-page
+verify-page: build ## measure how soon the page shows loss
+	@.ci/packages
 	cd ui && LONG=1 npx vitest run --config test/vitest.config.ts live -t 'loss in the network shows'
 
-.PHONY: test-long-statistics
-test-long-statistics: ## simulate how often intervals hold the truth, and false positives; a tenth of bench-statistics
+.PHONY: verify-statistics
+verify-statistics: ## simulate how often intervals hold the truth, and false positives; a tenth of bench-statistics
 	@.ci/install test
 	go run ./bench/statistics -share 0.1
 	$(PYTHON) bench/statistics/simulate.py --share 0.1
@@ -173,7 +191,7 @@ test-clib: ## test the C library
 
 .PHONY: test-go
 test-go: build ## run the Go tests, including system tests; the longest packages begin first, and most of their time they wait
-	PILLION_TEST_PROGRAMS=$(CURDIR)/bin go test -vet=off -count=1 -p=3 -timeout=$(TESTTIME) ./lab/... ./probe/... ./...
+	PILLION_TEST_PROGRAMS=$(CURDIR)/bin $(call GOTEST,go) -p=3 -timeout=$(TESTTIME) ./lab/... ./probe/... ./...
 
 .PHONY: test-python
 test-python: ## test the Python package
@@ -368,7 +386,7 @@ RACESKIP = ^TestRoundsAreIncremental$$
 
 .PHONY: test-race
 test-race: ## run the tests of packages with concurrency under the race detector
-	go test -vet=off -race -count=1 -p=2 -timeout=$(TESTTIME) -skip='$(RACESKIP)' $(RACEPACKAGES)
+	$(call GOTEST,race) -race -p=2 -timeout=$(TESTTIME) -skip='$(RACESKIP)' $(RACEPACKAGES)
 
 .PHONY: clean
 clean: ## remove build results

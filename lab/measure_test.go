@@ -28,8 +28,8 @@ type truthRow struct {
 	encoding wire.Encoding
 	every    uint64 // stamped: one packet in so many
 	hidden   bool   // the emulator does not see the ports: each flow has an address of its own
-	long     bool   // only with a million packets
-	short    bool   // another row has a million in this encoding
+	long     bool   // only in the long test
+	short    bool   // another row has a million packets in this encoding
 }
 
 var truthRows = map[string]truthRow{

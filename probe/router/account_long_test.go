@@ -10,13 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestLongAccountOfAMillionPackets: none of them is outside the account.
-func TestLongAccountOfAMillionPackets(t *testing.T) {
-	for name, address := range families {
-		t.Run(name, func(t *testing.T) { accountOf(t, address, 1_000_000) })
-	}
-}
-
 // TestLongOwnPacketsAtOldAddresses: packets of this host have the memory of others whose end no
 // hook saw. They are its own, and wait in no queue in place of those.
 func TestLongOwnPacketsAtOldAddresses(t *testing.T) {

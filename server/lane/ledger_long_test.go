@@ -7,9 +7,6 @@ import (
 	"time"
 )
 
-// TestLongLedger is TestLedger for minutes.
-func TestLongLedger(t *testing.T) { testLedger(t, 60) }
-
 // TestLongLedgerWithoutFence: the same finds what the fence is for.
 func TestLongLedgerWithoutFence(t *testing.T) {
 	f := startFleet(t, newShelf(false, 4*leaseTTL), 12)

@@ -1,4 +1,4 @@
-//go:build long
+//go:build verify
 
 package tester
 
@@ -43,9 +43,9 @@ func (r *rig) throughput(o Options) (result Result) {
 	return result
 }
 
-// TestLongBenchmarks: the figures of a bottleneck of known rate and queue. The oracle is the
+// TestVerifyBenchmarks: the figures of a bottleneck of known rate and queue. The oracle is the
 // token bucket of the kernel, which counts frames as sizes do.
-func TestLongBenchmarks(t *testing.T) {
+func TestVerifyBenchmarks(t *testing.T) {
 	const rate, queue, bucket = 17e6, 30_000, 6000 // no rate that a bisection from 40 Mbit/s tries
 	r := newRig(t)
 	r.limit(rate, queue)

@@ -1,4 +1,4 @@
-//go:build long
+//go:build verify
 
 package lab_test
 
@@ -9,10 +9,10 @@ import (
 	"testing"
 )
 
-// TestLongCapacity: the capacity of emulated links is estimated within 5 % and the interval holds
+// TestVerifyCapacity: the capacity of emulated links is estimated within 5 % and the interval holds
 // the truth, or the result says that it is not valid. One repetition proves little:
 // make bench-capacity counts how often.
-func TestLongCapacity(t *testing.T) {
+func TestVerifyCapacity(t *testing.T) {
 	valid := 0
 	for name, rate := range map[string]float64{"10mbit": 10e6, "100mbit": 100e6, "1gbit": 1e9} {
 		t.Run(name, func(t *testing.T) {
@@ -34,9 +34,9 @@ func TestLongCapacity(t *testing.T) {
 	}
 }
 
-// TestLongTokenBucket: a token bucket behind the first hop is recognised, with its rate, and is not
+// TestVerifyTokenBucket: a token bucket behind the first hop is recognised, with its rate, and is not
 // taken for a link.
-func TestLongTokenBucket(t *testing.T) {
+func TestVerifyTokenBucket(t *testing.T) {
 	b := up(t, plainRouter)
 	b.exec("r", "tc", "qdisc", "replace", "dev", "b", "root", "tbf", "rate", "50mbit", "burst", "32kb", "latency", "1s")
 	r, _ := b.estimate("capacity", "--dev", "r", "--to", "10.77.2.2", "--receive-dev", "r", "--receive-netns", "b")

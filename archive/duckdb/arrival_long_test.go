@@ -1,8 +1,0 @@
-//go:build long
-
-package duckdb
-
-import "testing"
-
-// TestLongArrivals: more rounds.
-func TestLongArrivals(t *testing.T) { everyRowArrivesOnce(t, 60) }

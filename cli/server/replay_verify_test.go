@@ -1,0 +1,8 @@
+//go:build verify
+
+package server
+
+import "testing"
+
+// TestVerifyReplayedReorderedCorrupted: more batches.
+func TestVerifyReplayedReorderedCorrupted(t *testing.T) { replayedReorderedCorrupted(t, 200) }

@@ -1,7 +1,0 @@
-//go:build long
-
-package router
-
-import "testing"
-
-func TestLongProfilesStartAndStopUnderTraffic(t *testing.T) { profilesComeAndGo(t, 50) }
