@@ -10,9 +10,12 @@ import (
 
 // Request is what a server asks of an agent. Exactly one field is set.
 type Request struct {
-	Apply  *Assignment `json:"apply,omitempty"`
-	Trace  *TraceTask  `json:"trace,omitempty"`
-	Doctor *Doctor     `json:"doctor,omitempty"`
+	Apply *Assignment `json:"apply,omitempty"`
+	// Pulse comes with Apply, if it has tasks that depend on heartbeats: the first lease of its sources. Earlier
+	// versions of agents ignore it and wait for the next heartbeat, as agents do if it is nil.
+	Pulse  *Pulse     `json:"pulse,omitempty"`
+	Trace  *TraceTask `json:"trace,omitempty"`
+	Doctor *Doctor    `json:"doctor,omitempty"`
 	// Describe requires the capability of this name.
 	Describe *Describe `json:"describe,omitempty"`
 	// Sent requires the capability SentReports.

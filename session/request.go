@@ -31,6 +31,11 @@ func ReadRequest(text []byte) (request Request, refused []TaskState, err error) 
 	if refused, err = request.Apply.read(apply); err != nil {
 		return Request{}, nil, fmt.Errorf("read assignment: %w", err)
 	}
+	if pulse := parts["pulse"]; given(pulse) {
+		if err := json.Unmarshal(pulse, &request.Pulse); err != nil {
+			return Request{}, nil, fmt.Errorf("read heartbeat: %w", err)
+		}
+	}
 	return request, refused, nil
 }
 

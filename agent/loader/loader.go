@@ -116,7 +116,7 @@ func (l *Loader) Serve(ctx context.Context, text []byte) ([]byte, error) {
 	var reply session.Reply
 	switch {
 	case request.Apply != nil:
-		reply.Tasks = l.apply(*request.Apply, refused)
+		reply.Tasks = l.apply(*request.Apply, request.Pulse, refused)
 	case request.Trace != nil:
 		result := l.tracer.once(ctx, *request.Trace)
 		reply.Trace, reply.Error = &result, result.Error
@@ -173,16 +173,16 @@ func sentFlows(reports []session.SentReport) (flows int) {
 	return flows
 }
 
-// apply runs an assignment, of which this version does not know the refused tasks. The
-// server repeats whatever it finds not in effect.
-func (l *Loader) apply(assignment session.Assignment, refused []session.TaskState) []session.TaskState {
+// apply runs an assignment, of which this version does not know the refused tasks, and grants the first lease,
+// which may be nil. The server repeats whatever it finds not in effect.
+func (l *Loader) apply(assignment session.Assignment, lease *session.Pulse, refused []session.TaskState) []session.TaskState {
 	l.applying.Lock()
 	defer l.applying.Unlock()
 	for _, task := range refused {
 		l.log.Warn("task refused", "session", task.Session, "role", task.Role, "reason", task.Error)
 	}
 	l.unknown.Store(&refused)
-	tasks := l.runner.Apply(assignment)
+	tasks := l.runner.Apply(assignment, lease)
 	l.tracer.apply(l.ctx, assignment.Traces)
 	return append(append(tasks, l.tracer.states()...), refused...)
 }

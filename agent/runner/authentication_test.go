@@ -40,8 +40,7 @@ func newHost(t *testing.T, r *road, namespace string) *host {
 func (h *host) apply(a session.Assignment) (state session.TaskState) {
 	h.t.Helper()
 	if err := netns.Do(h.namespace, func() error {
-		states := h.Apply(a)
-		h.Pulse(session.Pulse{Alive: map[string][]string{"s": {"b"}}})
+		states := h.Apply(a, &session.Pulse{Alive: map[string][]string{"s": {"b"}}})
 		if len(states) != 1 {
 			return errors.New("not one task")
 		}
@@ -126,7 +125,7 @@ func TestAuthenticationChanges(t *testing.T) {
 	send("the destination does not know yet", true)
 	destination(true)
 	send("with authentication again", true)
-	if err := netns.Do(r.to, func() error { to.Apply(session.Assignment{}); return nil }); err != nil {
+	if err := netns.Do(r.to, func() error { to.Apply(session.Assignment{}, nil); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	r.holds("s", marked, false)

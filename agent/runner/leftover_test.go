@@ -45,7 +45,7 @@ func TestClsactFiltersOfKilledSource(t *testing.T) {
 			t.Errorf("%d filters of a source", n)
 		}
 		next := New(Options{Sink: func(*measure.Schema, measure.Sample) {}, Log: slog.New(slog.DiscardHandler)})
-		next.Apply(session.Assignment{Revision: 1})
+		next.Apply(session.Assignment{Revision: 1}, nil)
 		if n := filters(); n != 0 {
 			t.Errorf("%d filters left", n)
 		}

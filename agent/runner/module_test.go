@@ -105,7 +105,7 @@ func (r *road) marks() {
 		states := source.Apply(session.Assignment{Revision: 1, Sources: []session.SourceTask{{
 			Session: "s", Peers: []session.Peer{{Agent: "b", Addresses: []string{destinationAddress}}},
 			Modules: []string{"delay", "loss"}, Encoding: "udp", Family: "any", Lease: session.Duration(time.Minute),
-		}}})
+		}}}, nil)
 		if len(states) != 1 || states[0].Error != "" {
 			return fmt.Errorf("source: %+v", states)
 		}
@@ -294,7 +294,7 @@ func TestSessionsStartAndStop(t *testing.T) {
 	apply := func(tasks ...session.DestinationTask) {
 		t.Helper()
 		if err := netns.Do(r.to, func() error {
-			for _, state := range runner.Apply(session.Assignment{Destinations: tasks}) {
+			for _, state := range runner.Apply(session.Assignment{Destinations: tasks}, nil) {
 				if state.Error != "" {
 					return fmt.Errorf("%+v", state)
 				}

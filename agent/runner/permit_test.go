@@ -26,7 +26,7 @@ func TestHostThatIsNoDestination(t *testing.T) {
 	peers := []session.Peer{{Agent: "h2", Addresses: []string{"127.0.0.2"}}}
 	states := r.Apply(session.Assignment{
 		Destinations: []session.DestinationTask{{Session: "web", Device: "lo", Peers: peers}, {Session: "db", Peers: peers}},
-	})
+	}, nil)
 	if len(states) != 2 || len(r.destinations) != 0 {
 		t.Fatalf("%d destinations, states %+v", len(r.destinations), states)
 	}

@@ -51,11 +51,11 @@ func assign(t *testing.T, from, to *host, sessions ...portSession) map[string]se
 		alive[s.name] = []string{"b"}
 	}
 	found := map[string]session.TaskState{}
-	if err := netns.Do(to.namespace, func() error { to.Apply(reading); return nil }); err != nil {
+	if err := netns.Do(to.namespace, func() error { to.Apply(reading, nil); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	if err := netns.Do(from.namespace, func() error {
-		from.Apply(marking)
+		from.Apply(marking, nil)
 		from.Pulse(session.Pulse{Alive: alive})
 		for _, state := range from.States() {
 			if found[state.Session] = state; !state.Running || state.Error != "" {
@@ -127,7 +127,7 @@ func TestTwoSessionsOneDevice(t *testing.T) {
 			t.Errorf("%s: policy marked %d, not sampled %d, device marked %d; want %d", name, got[0], got[1], got[2], want)
 		}
 	}
-	if err := netns.Do(r.to, func() error { to.Apply(session.Assignment{}); return nil }); err != nil {
+	if err := netns.Do(r.to, func() error { to.Apply(session.Assignment{}, nil); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	r.holds("whole", 30, false)
@@ -163,7 +163,7 @@ func TestReplaceOnChange(t *testing.T) {
 	if t.Failed() {
 		return
 	}
-	if err := netns.Do(r.to, func() error { to.Apply(session.Assignment{}); return nil }); err != nil {
+	if err := netns.Do(r.to, func() error { to.Apply(session.Assignment{}, nil); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	r.holds("steady", sent, false)

@@ -115,7 +115,7 @@ func (f *forwarder) inside(do func() error) {
 func (f *forwarder) apply(r *Runner, tasks ...session.PointTask) (states []session.TaskState) {
 	f.t.Helper()
 	f.inside(func() error {
-		states = r.Apply(session.Assignment{Revision: 1, Points: tasks})
+		states = r.Apply(session.Assignment{Revision: 1, Points: tasks}, nil)
 		return nil
 	})
 	return states

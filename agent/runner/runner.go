@@ -136,8 +136,9 @@ func (r *Runner) wake() {
 }
 
 // Apply makes the host run exactly the assignment, and returns the state of each task.
-// Unchanged tasks are not interrupted.
-func (r *Runner) Apply(assignment session.Assignment) []session.TaskState {
+// Unchanged tasks are not interrupted. Lease is the first heartbeat under the assignment; nil: sources mark after
+// the next one.
+func (r *Runner) Apply(assignment session.Assignment, lease *session.Pulse) []session.TaskState {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.assignment, r.lastMessage = assignment, r.now().steady
@@ -152,6 +153,9 @@ func (r *Runner) Apply(assignment session.Assignment) []session.TaskState {
 	}
 	for _, s := range r.sources { // a task that runs marks from the first packet on
 		s.awaitPaths()
+	}
+	if lease != nil {
+		r.renew(*lease)
 	}
 	return r.states()
 }
@@ -168,6 +172,10 @@ func (r *Runner) Revision() uint64 {
 func (r *Runner) Pulse(pulse session.Pulse) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.renew(pulse)
+}
+
+func (r *Runner) renew(pulse session.Pulse) {
 	before := r.pulse
 	r.pulse, r.lastMessage = pulse, r.now().steady
 	for _, s := range r.sources {

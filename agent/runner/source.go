@@ -44,8 +44,10 @@ type deviceSource struct {
 	// there, proves addresses only.
 	validated bool
 	announced []validation.Peer
-	pulsed    bool      // some peer was alive
-	awaited   time.Time // when marking no longer waits for the validation of these
+	// leased are the sessions with a peer that was alive at some heartbeat, begun those whose source has been
+	// reported to run.
+	leased, begun map[string]bool
+	awaited       time.Time // when marking no longer waits for the validation of these
 	// pathFound is called when the state of a path has changed; nil: it is logged.
 	pathFound func(validation.Path)
 	// proved is called when the proof of an address has changed, self is that of the runner;
@@ -79,7 +81,7 @@ func openSource(name string, tasks []sourceTask, options Options, proved func())
 	}
 	s := &deviceSource{
 		device: device, owner: owner, probe: probe, tasks: tasks, flows: settings.Flows, pathsRoom: settings.Paths, validated: settings.ValidatePaths,
-		resume:    map[string]time.Duration{},
+		resume: map[string]time.Duration{}, leased: map[string]bool{}, begun: map[string]bool{},
 		pathFound: tasks[0].pathFound, proved: proved, self: options.self, log: options.Log, now: options.now,
 	}
 	if s.now == nil {
@@ -144,6 +146,11 @@ func (s *deviceSource) follow(tasks []sourceTask, pulse session.Pulse) error {
 	}
 	s.hold(tasks)
 	s.tasks = tasks
+	over := func(name string, _ bool) bool {
+		return !slices.ContainsFunc(tasks, func(t sourceTask) bool { return t.Session == name })
+	}
+	maps.DeleteFunc(s.leased, over)
+	maps.DeleteFunc(s.begun, over)
 	s.sent.assign(tasks)
 	return s.choose(pulse)
 }
@@ -180,10 +187,29 @@ const sweepEvery = 5 * time.Second
 // renew extends the lease of the program for the peers that are alive. Without any, the
 // lease expires.
 func (s *deviceSource) renew(pulse session.Pulse) {
-	if s.err = s.choose(pulse); s.err != nil || len(s.chosen.rules) == 0 && s.tasks[0].local == nil {
-		return
+	if s.err = s.choose(pulse); s.err == nil && (len(s.chosen.rules) != 0 || s.tasks[0].local != nil) {
+		s.err = s.probe.Renew(s.lease())
 	}
-	s.err = s.probe.Renew(s.lease())
+	for _, task := range s.tasks {
+		if s.err == nil && len(alive(task, pulse)) > 0 {
+			s.leased[task.Session] = true
+		}
+	}
+}
+
+// waits says what the first packets of a session wait for, given whether some path is pending; empty: they are
+// marked, or it is known that they may not be. A session that has begun does not wait again.
+func (s *deviceSource) waits(name string, pending bool) string {
+	switch {
+	case s.begun[name]:
+	case !s.leased[name]:
+		return "marks no packets yet: the server has not said that a destination is ready"
+	case pending:
+		return "marks no packets yet: paths are being validated"
+	default:
+		s.begun[name] = true
+	}
+	return ""
 }
 
 // lease is the shortest of the tasks.
@@ -197,8 +223,7 @@ func (s *deviceSource) lease() time.Duration {
 
 // anyAlive reports whether any peer is alive, or one was.
 func (s *deviceSource) anyAlive(pulse session.Pulse) bool {
-	s.pulsed = s.pulsed || slices.ContainsFunc(s.tasks, func(t sourceTask) bool { return len(alive(t, pulse)) > 0 })
-	return s.pulsed
+	return len(s.leased) > 0 || slices.ContainsFunc(s.tasks, func(t sourceTask) bool { return len(alive(t, pulse)) > 0 })
 }
 
 func alive(task sourceTask, pulse session.Pulse) []netip.Addr {
@@ -213,6 +238,7 @@ func alive(task sourceTask, pulse session.Pulse) []netip.Addr {
 }
 
 func (s *deviceSource) states() []session.TaskState {
+	pending := s.paths != nil && s.paths.Pending() // first: none is counted as pending afterwards
 	tally, err := s.probe.Tally()
 	err = errors.Join(s.err, err)
 	counters := map[string]uint64{
@@ -261,6 +287,9 @@ func (s *deviceSource) states() []session.TaskState {
 		}
 		if s.holds(task.Session) {
 			unread = errors.Join(errAuthenticationChanges, unread)
+		}
+		if why := s.waits(task.Session, pending); why != "" {
+			state.Running, state.Limit = false, joinLimits(why, state.Limit)
 		}
 		if failed := errors.Join(err, unread); failed != nil {
 			state.Running, state.Error = false, failed.Error()

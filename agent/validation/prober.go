@@ -350,6 +350,13 @@ func (p *Prober) Await(most time.Duration) {
 	}
 }
 
+// Pending reports whether some expected path or address has not been tested yet.
+func (p *Prober) Pending() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.isPending()
+}
+
 func (p *Prober) isEnding() bool {
 	select {
 	case <-p.ending:

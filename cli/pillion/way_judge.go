@@ -211,7 +211,7 @@ func (d *direction) judgeMarks(r *report) {
 		case t == nil:
 			r.add(role, levelError, agent+" has not reported the task yet", show)
 		case !t.Running:
-			r.add(role, levelError, agent+": "+cmp.Or(t.Error, "not running"), show+"; what a host refuses is in its policy")
+			r.add(role, levelError, agent+": "+cmp.Or(t.Error, t.Limit, "not running"), show+"; what a host refuses is in its policy")
 		case t.Limit != "":
 			r.add(role, levelWarning, agent+": "+t.Limit, show)
 		}

@@ -245,6 +245,7 @@ func (c *Control) resolveConflict(r *record, agent string, older []session.Assig
 type question struct {
 	agent string
 	apply session.Assignment
+	lease *session.Pulse // nil: it has no tasks that depend on heartbeats
 }
 
 // questions returns the assignments to be sent now, at most one at a time per agent.
@@ -255,7 +256,12 @@ func (c *Control) questions(now time.Time) []question {
 			continue
 		}
 		a.asking = true
-		questions = append(questions, question{name, a.sent})
+		q := question{agent: name, apply: a.sent}
+		if a.sent.Leased() {
+			lease := c.pulseOf(a, now)
+			q.lease = &lease
+		}
+		questions = append(questions, q)
 	}
 	return questions
 }
@@ -269,7 +275,7 @@ func (c *Control) tell(ctx context.Context, q question) {
 	defer cancel()
 	reply, err := session.Reply{}, errNotLeading
 	if c.Leads() {
-		reply, err = c.ask(ctx, q.agent, session.Request{Apply: &q.apply})
+		reply, err = c.ask(ctx, q.agent, session.Request{Apply: &q.apply, Pulse: q.lease})
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -279,6 +285,7 @@ func (c *Control) tell(ctx context.Context, q question) {
 		return
 	}
 	a.asking = false
+	a.renewed(q.apply, now) // the lease began when the agent received it, not when it was sent
 	c.touch(a)
 	switch {
 	case err != nil && a.sent.Revision == q.apply.Revision:

@@ -34,6 +34,8 @@ type testbed struct {
 	hosts   map[string]*host
 	journal []string
 	events  []event.Event
+	// silent: no heartbeat but the first one of an assignment arrives.
+	silent bool
 }
 
 // host is an agent's process and its probes.
@@ -215,6 +217,9 @@ func (b *testbed) Ask(_ context.Context, name string, request []byte) ([]byte, e
 		}
 	}
 	b.journal = append(b.journal, name+describe(h.applied))
+	if r.Pulse != nil {
+		h.beat(*r.Pulse)
+	}
 	b.checkInvariant()
 	return json.Marshal(session.Reply{Tasks: h.tasks()})
 }
@@ -260,18 +265,25 @@ func (b *testbed) Pulse(name string, pulse []byte) error {
 	if h == nil || !h.connected {
 		return nil
 	}
-	h.pulse = got
-	if h.pulse.Revision != h.applied.Revision {
-		return nil
+	if !b.silent {
+		h.beat(got)
+	}
+	return nil
+}
+
+// beat renews the leases of sources.
+func (h *host) beat(pulse session.Pulse) {
+	h.pulse = pulse
+	if pulse.Revision != h.applied.Revision {
+		return
 	}
 	for _, s := range h.applied.Sources {
 		for _, peer := range s.Peers {
-			if slices.Contains(h.pulse.Alive[s.Session], peer.Agent) {
+			if slices.Contains(pulse.Alive[s.Session], peer.Agent) {
 				h.leased[link{s.Session, peer.Agent}] = time.Now().Add(time.Duration(s.Lease))
 			}
 		}
 	}
-	return nil
 }
 
 // Disconnect implements Bus.

@@ -161,6 +161,19 @@ func (a *agent) note(now time.Time) {
 	}
 }
 
+// renewed records that leases of an assignment may have been renewed until now.
+func (a *agent) renewed(sent session.Assignment, now time.Time) {
+	for _, task := range sent.Sources {
+		for _, peer := range task.Peers {
+			l := link{task.Session, peer.Agent}
+			if m, marks := a.marking[l]; marks {
+				m.renewed = now
+				a.marking[l] = m
+			}
+		}
+	}
+}
+
 // marksFor reports whether its assignment marks for the link.
 func (a *agent) marksFor(l link) bool { return a.sources[l] }
 
