@@ -53,8 +53,6 @@ func previous(t *testing.T) string {
 	return source
 }
 
-func freeAddress(t *testing.T) string { return fmt.Sprintf("127.0.0.1:%d", free.Port(t)) }
-
 // site is a server and an agent, of versions that change, with their folders and ports.
 type site struct {
 	t                          *testing.T
@@ -65,7 +63,7 @@ type site struct {
 
 func newSite(t *testing.T) *site {
 	base := t.TempDir()
-	return &site{t: t, data: filepath.Join(base, "server"), host: filepath.Join(base, "agent"), http: freeAddress(t), bus: freeAddress(t), oml: freeAddress(t)}
+	return &site{t: t, data: filepath.Join(base, "server"), host: filepath.Join(base, "agent"), http: free.Address(t), bus: free.Address(t), oml: free.Address(t)}
 }
 
 // process is a running program.

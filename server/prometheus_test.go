@@ -30,11 +30,6 @@ import (
 const metricsPrograms = "/usr/local/lib/pillion/metrics/"
 
 // freeAddress is an unused port of this machine.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	return fmt.Sprintf("127.0.0.1:%d", free.Port(t))
-}
-
 // launch runs a program until the test ends.
 func launch(t *testing.T, program string, arguments ...string) {
 	t.Helper()
@@ -116,8 +111,8 @@ func ask(t *testing.T, address, query string) (values []float64) {
 // current one, scraped, by OTLP through a collector, and by remote write, with the documented configurations; and
 // the expressions of the dashboards have answers.
 func TestPrometheus(t *testing.T) {
-	current, debian, agent := freeAddress(t), freeAddress(t), freeAddress(t)
-	grpcAddress := freeAddress(t)
+	current, debian, agent := free.Address(t), free.Address(t), free.Address(t)
+	grpcAddress := free.Address(t)
 	r, receiverURL := startReceiver(t)
 	launch(t, metricsPrograms+"collector", "--config", documentedConfig(t, "collector", "0.0.0.0:4317", grpcAddress,
 		"http://prometheus.example.net:9090/api/v1/otlp", "http://"+current+"/api/v1/otlp", "http://other.example.net:4318", receiverURL))

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	config "pillion.dev/internal/clickhouse"
+	"pillion.dev/internal/test/free"
 )
 
 // ClickHouse is a server of ClickHouse with its files in a folder, on ports of the loopback address.
@@ -23,7 +24,7 @@ func StartClickHouse(ctx context.Context, folder string) (*ClickHouse, error) {
 	}
 	var ports [3]uint16
 	for i := range ports {
-		port, err := FreePort()
+		port, err := free.Find()
 		if err != nil {
 			return nil, err
 		}

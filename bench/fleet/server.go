@@ -8,13 +8,14 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
+
+	"pillion.dev/internal/test/free"
 )
 
 // Server is the program that is measured, or queried.
@@ -63,27 +64,10 @@ func StartServer(program, folder, address string, options ...string) (*Server, e
 	return nil, fmt.Errorf("start server: it ended: %w: %s", s.Command.Wait(), bytes.TrimSpace(text))
 }
 
-// FreeAddress returns an unused port of this machine.
+// FreeAddress returns an unused port of this machine, and none twice.
 func FreeAddress() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer listener.Close()
-	return listener.Addr().String(), nil
-}
-
-// FreePort is the port of a FreeAddress.
-func FreePort() (int, error) {
-	address, err := FreeAddress()
-	if err != nil {
-		return 0, err
-	}
-	_, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return 0, err
-	}
-	return strconv.Atoi(port)
+	port, err := free.Find()
+	return fmt.Sprintf("127.0.0.1:%d", port), err
 }
 
 // Secret returns a token that the server has created: admin.token or join.token.

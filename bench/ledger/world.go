@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"pillion.dev/bench/fleet"
+	"pillion.dev/internal/test/free"
 	"pillion.dev/lab"
 )
 
@@ -45,7 +46,7 @@ func newWorld(ctx context.Context, s *settings) (*world, error) {
 		return nil, err
 	}
 	spec.Name = "ledger"
-	if spec.Service.Forward, err = fleet.FreePort(); err != nil {
+	if spec.Service.Forward, err = free.Find(); err != nil {
 		return nil, err
 	}
 	spec.Service.Agents = nil

@@ -97,7 +97,7 @@ func run(t testing.TB, folder string, config func(place) string) *Cluster {
 	t.Helper()
 	var addresses []string
 	for range 4 * Nodes {
-		addresses = append(addresses, freeAddress(t))
+		addresses = append(addresses, free.Address(t))
 	}
 	c := &Cluster{Authority: folder, t: t, Routes: addresses[Nodes : 2*Nodes], Leaves: addresses[3*Nodes:]}
 	files := t.TempDir()
@@ -120,11 +120,6 @@ func run(t testing.TB, folder string, config func(place) string) *Cluster {
 	}
 	c.Settle()
 	return c
-}
-
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	return fmt.Sprintf("127.0.0.1:%d", free.Port(t))
 }
 
 // Settle waits until all nodes run, have found each other, and have the same data.

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"pillion.dev/bus"
+	"pillion.dev/internal/test/free"
 )
 
 // Leaf is the NATS server of a site, a process.
@@ -31,7 +32,7 @@ func (c *Cluster) StartLeaf(name string, agents ...string) *Leaf {
 	c.t.Helper()
 	folder := c.t.TempDir()
 	writeFiles(c.t, c.Authority, folder, issueNode(c.t, c.Authority, bus.LeafName(name), agents...))
-	address, monitor := freeAddress(c.t), freeAddress(c.t)
+	address, monitor := free.Address(c.t), free.Address(c.t)
 	leaf := bus.Leaf{Name: name, Listen: address, Hubs: c.Leaves, Folder: folder, Secret: c.secret}
 	text, err := leaf.Config()
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"pillion.dev/cli/commandtest"
+	"pillion.dev/internal/test/free"
 	"pillion.dev/omsp"
 	"pillion.dev/omsp/client"
 )
@@ -14,7 +14,7 @@ import (
 // TestFilteredApplications: what an application reports goes through the filters of its
 // agent, which chain, and replace the tuples.
 func TestFilteredApplications(t *testing.T) {
-	n := &noc{folder: filepath.Join(t.TempDir(), "noc"), http: commandtest.FreeAddress(t), bus: commandtest.FreeAddress(t)}
+	n := &noc{folder: filepath.Join(t.TempDir(), "noc"), http: free.Address(t), bus: free.Address(t)}
 	n.begin(t)
 	config := filepath.Join(t.TempDir(), "agent.yaml")
 	if err := os.WriteFile(config, []byte(`streams:

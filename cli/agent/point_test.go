@@ -15,6 +15,7 @@ import (
 	"pillion.dev/api"
 	"pillion.dev/api/pillionv1"
 	"pillion.dev/cli/commandtest"
+	"pillion.dev/internal/test/free"
 )
 
 // examplePage has the answers that this test got, for the page's test.
@@ -23,7 +24,7 @@ const examplePage = "../../ui/data/testdata/example-point.json"
 // TestExamplePoint: a point that consists of a descriptor and a function is validated,
 // planned, assigned, measured, archived and described to the page.
 func TestExamplePoint(t *testing.T) {
-	n := &noc{folder: t.TempDir(), http: commandtest.FreeAddress(t), bus: commandtest.FreeAddress(t)}
+	n := &noc{folder: t.TempDir(), http: free.Address(t), bus: free.Address(t)}
 	n.begin(t)
 	newHost(t, n, "north")
 	newHost(t, n, "south")

@@ -8,13 +8,13 @@ import (
 	"testing"
 
 	_ "pillion.dev/archive/duckdb" // registers duckdb:
-	"pillion.dev/cli/commandtest"
+	"pillion.dev/internal/test/free"
 )
 
 // TestLongThinning: the server is down until the spool is half full. Applications are asked
 // for fewer samples, and for all once it has drained; an event reports each.
 func TestLongThinning(t *testing.T) {
-	n := &noc{folder: filepath.Join(t.TempDir(), "noc"), http: commandtest.FreeAddress(t), bus: commandtest.FreeAddress(t)}
+	n := &noc{folder: filepath.Join(t.TempDir(), "noc"), http: free.Address(t), bus: free.Address(t)}
 	n.begin(t)
 	h := newHost(t, n, "north", "--spool", "1600000")
 	ctx, cancel := context.WithCancel(t.Context())

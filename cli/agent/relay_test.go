@@ -15,6 +15,7 @@ import (
 	"pillion.dev/api/pillionv1"
 	_ "pillion.dev/archive/duckdb" // registers duckdb:
 	"pillion.dev/cli/commandtest"
+	"pillion.dev/internal/test/free"
 	"pillion.dev/server"
 )
 
@@ -81,7 +82,7 @@ func (h *host) kill() {
 
 func newHost(t *testing.T, n *noc, name string, options ...string) *host {
 	t.Helper()
-	h := &host{name: name, folder: filepath.Join(t.TempDir(), name), oml: commandtest.FreeAddress(t), options: options}
+	h := &host{name: name, folder: filepath.Join(t.TempDir(), name), oml: free.Address(t), options: options}
 	h.begin(t, n)
 	t.Cleanup(func() {
 		h.kill()
@@ -178,7 +179,7 @@ func (r *reporter) talk(ctx context.Context, conn net.Conn) {
 // TestRelay: two agents with a client each in one domain; the server is down for a while,
 // and one agent is killed repeatedly. Every tuple is archived once.
 func TestRelay(t *testing.T) {
-	n := &noc{folder: filepath.Join(t.TempDir(), "noc"), http: commandtest.FreeAddress(t), bus: commandtest.FreeAddress(t)}
+	n := &noc{folder: filepath.Join(t.TempDir(), "noc"), http: free.Address(t), bus: free.Address(t)}
 	n.begin(t)
 	north, south := newHost(t, n, "north"), newHost(t, n, "south")
 	ctx, cancel := context.WithCancel(t.Context())

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"pillion.dev/cli/commandtest"
+	"pillion.dev/internal/test/free"
 	"pillion.dev/internal/test/namespace"
 )
 
@@ -49,7 +50,7 @@ func part(t *testing.T, parent int) int {
 // part outlives the other.
 func TestSplit(t *testing.T) {
 	namespace.NeedRoot(t)
-	n := &noc{folder: t.TempDir(), http: commandtest.FreeAddress(t), bus: commandtest.FreeAddress(t)}
+	n := &noc{folder: t.TempDir(), http: free.Address(t), bus: free.Address(t)}
 	n.begin(t)
 	h := newHost(t, n, "a")
 	pid := part(t, h.command.Process.Pid)
@@ -135,7 +136,7 @@ func TestUnitCapabilities(t *testing.T) {
 	for _, name := range strings.Fields(match[1]) {
 		bounding += ",+" + strings.ToLower(strings.TrimPrefix(name, "CAP_"))
 	}
-	n := &noc{folder: t.TempDir(), http: commandtest.FreeAddress(t), bus: commandtest.FreeAddress(t)}
+	n := &noc{folder: t.TempDir(), http: free.Address(t), bus: free.Address(t)}
 	n.begin(t)
 	folder := filepath.Join(t.TempDir(), "a")
 	token, err := os.ReadFile(filepath.Join(n.folder, "join.token"))

@@ -5,7 +5,6 @@ package commandtest
 import (
 	"context"
 	"log/slog"
-	"net"
 	"os"
 	"os/exec"
 	"sync"
@@ -43,17 +42,6 @@ func CompareVersions(t *testing.T, name string, command ...string) {
 			t.Errorf("%s %v: %q, %v; want %q", name, arguments, output, err, want)
 		}
 	}
-}
-
-// FreeAddress returns an unused port of this machine.
-func FreeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
 }
 
 // Serve runs a whole server in this process until stop is called or the test ends. Addresses

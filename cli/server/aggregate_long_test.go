@@ -15,6 +15,7 @@ import (
 	"pillion.dev/api/pillionv1"
 	"pillion.dev/bus"
 	"pillion.dev/cli/commandtest"
+	"pillion.dev/internal/test/free"
 	"pillion.dev/measure"
 	"pillion.dev/measure/flows"
 	"pillion.dev/measure/measuretest"
@@ -25,7 +26,7 @@ import (
 // the names that its agents have there, once each, also after either was restarted.
 func TestLongSiteAggregates(t *testing.T) {
 	folder, site := t.TempDir(), t.TempDir()
-	central := server.Config{Folder: folder, HTTP: commandtest.FreeAddress(t), NATSListen: commandtest.FreeAddress(t)}
+	central := server.Config{Folder: folder, HTTP: free.Address(t), NATSListen: free.Address(t)}
 	w, stop := commandtest.Serve(t, central)
 	secret, err := os.ReadFile(w.AdminFile)
 	if err != nil {

@@ -22,6 +22,7 @@ import (
 
 	"pillion.dev/archive"
 	"pillion.dev/cli/commandtest"
+	"pillion.dev/internal/test/free"
 	"pillion.dev/omsp"
 	"pillion.dev/omsp/client"
 	"pillion.dev/server"
@@ -73,7 +74,7 @@ func (p *process) end(signal os.Signal) {
 
 func serverProcess(t *testing.T, options ...string) *process {
 	t.Helper()
-	p := &process{t: t, folder: filepath.Join(t.TempDir(), "server"), oml: commandtest.FreeAddress(t), options: options}
+	p := &process{t: t, folder: filepath.Join(t.TempDir(), "server"), oml: free.Address(t), options: options}
 	p.begin()
 	t.Cleanup(func() { p.command.Process.Kill(); p.command.Wait() })
 	return p
@@ -260,7 +261,7 @@ func TestRemoteClientsNeedTokenAndTLS(t *testing.T) {
 	if err := os.WriteFile(secret, []byte("s3cret\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, port, _ := net.SplitHostPort(commandtest.FreeAddress(t))
+	_, port, _ := net.SplitHostPort(free.Address(t))
 	p := serverProcess(t, "--oml", "0.0.0.0:"+port, "--oml-tls", "--oml-token-file", secret)
 	pem, err := os.ReadFile(filepath.Join(p.folder, "ca.crt"))
 	if err != nil {

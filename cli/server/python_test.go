@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"pillion.dev/cli/commandtest"
+	"pillion.dev/internal/test/free"
 )
 
 // python runs a program with the modules in a folder.
@@ -138,7 +138,7 @@ func analysis(t *testing.T, program string) {
 	if _, err := os.Stat(analysisPython); err != nil {
 		t.Skip("no Python with the packages of the analysis: run .ci/install test")
 	}
-	address := commandtest.FreeAddress(t)
+	address := free.Address(t)
 	p := serverProcess(t, "--http", address)
 	modules, err := filepath.Abs("../../python")
 	if err != nil {
