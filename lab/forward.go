@@ -16,7 +16,21 @@ import (
 // startForward starts the process that forwards connections from this machine's
 // loopback to the server in the lab.
 func (b *builder) startForward(ctx context.Context) error {
-	if err := b.startHelper(ctx, "forward", nil, "forward", "--lab", b.spec.Name); err != nil {
+	listener := b.forward
+	if listener == nil {
+		var err error
+		address := net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: b.spec.Service.Forward}
+		if listener, err = net.ListenTCP("tcp4", &address); err != nil {
+			return fmt.Errorf("forward to lab %s: %w", b.spec.Name, err)
+		}
+		defer listener.Close()
+	}
+	file, err := listener.File()
+	if err != nil {
+		return fmt.Errorf("forward to lab %s: %w", b.spec.Name, err)
+	}
+	defer file.Close()
+	if err := b.startHelper(ctx, "forward", []*os.File{file}, "forward", "--lab", b.spec.Name); err != nil {
 		return err
 	}
 	return b.state.pointToken(b.spec.Service)
@@ -57,7 +71,7 @@ func (s state) tokenFile(service *Service) string {
 	return filepath.Join(s.serverFolder(service), "admin.token")
 }
 
-// RunForward is the main function of a forwarder, which up starts. It returns when ctx
+// RunForward is the main function of a forwarder, which up starts with the listener as file 3. It returns when ctx
 // is done.
 func RunForward(ctx context.Context, name string) error {
 	if err := awaitGo(); err != nil {
@@ -67,7 +81,9 @@ func RunForward(ctx context.Context, name string) error {
 	if err := l.state.load("spec.json", &l.Spec); err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", l.Spec.Service.Forward))
+	file := os.NewFile(3, "listener")
+	listener, err := net.FileListener(file)
+	file.Close()
 	if err != nil {
 		return fmt.Errorf("forward to lab %s: %w", name, err)
 	}

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"net"
 	"os"
 	"slices"
 	"strings"
@@ -45,6 +46,9 @@ type Options struct {
 	// Agent is the pillion-agent binary that emulates links; by default the
 	// running program.
 	Agent string
+	// Forward, if not nil, listens on the port that the service forwards; nil: Up listens itself. The
+	// forwarder gets a copy: the caller closes it after Up.
+	Forward *net.TCPListener
 }
 
 // Up builds the lab. A lab of the same name that is up, or was left incomplete by a
@@ -66,7 +70,7 @@ func Up(ctx context.Context, spec *Spec, options Options) (*Lab, error) {
 		return nil, fmt.Errorf("take lab %s up: %w", spec.Name, err)
 	}
 	defer release()
-	b := &builder{spec: spec, state: s, agent: agent}
+	b := &builder{spec: spec, state: s, agent: agent, forward: options.Forward}
 	if err := b.build(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("take lab %s up: %w", spec.Name, err), s.takeDown())
 	}
@@ -178,9 +182,10 @@ func List() ([]string, error) {
 
 // builder makes a lab step by step.
 type builder struct {
-	spec  *Spec
-	state state
-	agent string
+	spec    *Spec
+	state   state
+	agent   string
+	forward *net.TCPListener
 }
 
 func (b *builder) build(ctx context.Context) error {

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"strconv"
 	"time"
 
 	"pillion.dev/lab"
@@ -65,9 +64,11 @@ func Run(ctx context.Context, options Options, out io.Writer) (err error) {
 	if options.Name != "" {
 		spec.Name = options.Name
 	}
-	if spec.Service.Forward, err = freePort(spec.Service.Forward); err != nil {
+	listener, err := listen(spec.Service.Forward)
+	if err != nil {
 		return err
 	}
+	spec.Service.Forward = listener.Addr().(*net.TCPAddr).Port
 	defer func() {
 		if ctx.Err() != nil {
 			err = fmt.Errorf("demonstrate: %w", errInterrupted)
@@ -79,7 +80,8 @@ func Run(ctx context.Context, options Options, out io.Writer) (err error) {
 	}
 	fmt.Fprintf(out, "Lab: a --- emulated link --- r --- b, and %s\n"+
 		"     a to r: delay 5 ms ± 0.2 ms, loss 0.5 %%, duplicates 0.05 %%, reordering 0.1 %%\n", where)
-	up, err := lab.Up(ctx, spec, lab.Options{Agent: options.Agent})
+	up, err := lab.Up(ctx, spec, lab.Options{Agent: options.Agent, Forward: listener})
+	listener.Close() // of which the forwarder has a copy
 	if err != nil {
 		return err
 	}
@@ -100,17 +102,17 @@ func (o Options) spec() (*lab.Spec, error) {
 	return lab.ParseSpec(specText)
 }
 
-// freePort returns the first free loopback port from a number.
-func freePort(from int) (int, error) {
+// listen listens on the first free loopback port from a number.
+func listen(from int) (*net.TCPListener, error) {
 	var failed error
 	for port := from; port < from+100; port++ {
-		listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		listener, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port})
 		if err == nil {
-			return port, listener.Close()
+			return listener, nil
 		}
 		failed = errors.Join(failed, err)
 	}
-	return 0, fmt.Errorf("find free port from %d: %w", from, failed)
+	return nil, fmt.Errorf("find free port from %d: %w", from, failed)
 }
 
 func (d *demo) run(ctx context.Context) error {
