@@ -18,8 +18,12 @@ type process struct {
 	Start uint64 `json:"start"` // field 22 of /proc/<pid>/stat, clock ticks after boot
 }
 
-// endGrace is how long a process may take to end after a signal.
-const endGrace = 3 * time.Second
+// How long a process may take to end after a signal. After SIGKILL it ends as soon as the kernel has freed its memory
+// and BPF programs, whatever else the machine does.
+const (
+	endGrace  = 3 * time.Second
+	killGrace = time.Minute
+)
 
 // identify reads the start time of a living process; of one that has ended the error is
 // os.ErrProcessDone.
@@ -80,7 +84,11 @@ func (p process) signal(signals ...unix.Signal) error {
 		} else if err != nil {
 			return fmt.Errorf("signal process %d: %w", p.Pid, err)
 		}
-		if ended(fd, endGrace) {
+		grace := endGrace
+		if signal == unix.SIGKILL {
+			grace = killGrace
+		}
+		if ended(fd, grace) {
 			return nil
 		}
 	}
