@@ -28,8 +28,8 @@ const (
 	reportedFile = "reported"
 )
 
-// closeTimeout is how long the last rows may take; tests wait for less.
-var closeTimeout = 10 * time.Second
+// closeTimeout is how long the collector may store nothing before the last rows are given up; tests wait for less.
+var closeTimeout = 30 * time.Second
 
 // ErrReport: rows have not reached the collector; the results are complete nevertheless.
 var ErrReport = errors.New("the collector lacks rows")
@@ -261,15 +261,32 @@ func (s *stream) mark() error {
 	return store.Save(s.path, s.reported, 0o644)
 }
 
-// close waits until the collector has everything.
+// close waits until the collector has everything, for as long as it stores any of it.
 func (s *stream) close() error {
 	if s == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	left := s.client.Waiting()
+	ticker := time.NewTicker(closeTimeout)
+	defer ticker.Stop()
+	go func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+			}
+			if now := s.client.Waiting(); now < left {
+				left = now
+			} else {
+				cancel()
+			}
+		}
+	}()
 	if err := s.client.Close(ctx); err != nil {
-		return fmt.Errorf("report rows to %s: %w: %w; they are in the journal, and resume reports them again", s.Collector, ErrReport, err)
+		return fmt.Errorf("report rows to %s: %w: none was stored for %v: %w; they are in the journal, and resume reports them again", s.Collector, ErrReport, closeTimeout, err)
 	}
 	return s.mark()
 }
