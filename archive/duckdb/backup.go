@@ -34,12 +34,6 @@ func (a *Archive) copyTo(ctx context.Context, folder, path string) error {
 		return err
 	}
 	defer done()
-	if err := os.RemoveAll(folder); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return err
-	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(a.live, cancel)()
@@ -54,16 +48,29 @@ func (a *Archive) copyTo(ctx context.Context, folder, path string) error {
 		return err
 	}
 	defer c.close()
-	if err := c.exec(ctx, "ATTACH '"+strings.ReplaceAll(path, "'", "''")+"' AS backup_copy"); err != nil {
+	// Attaching and detaching are short; a copy that stays attached would block all later backups.
+	whole := context.WithoutCancel(ctx)
+	if err := c.exec(whole, detachCopy); err != nil { // of a backup that failed to
+		return a.judge(err)
+	}
+	if err := os.RemoveAll(folder); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return err
+	}
+	if err := c.exec(whole, "ATTACH '"+strings.ReplaceAll(path, "'", "''")+"' AS backup_copy"); err != nil {
 		return a.judge(err)
 	}
 	err = c.inTransaction(ctx, func() error { return c.copyTables(ctx) })
 	// Detaching works its log into the file.
-	if detached := c.exec(context.Background(), "DETACH backup_copy"); err == nil {
+	if detached := c.exec(whole, detachCopy); err == nil {
 		err = detached
 	}
 	return because(ctx, err)
 }
+
+const detachCopy = "DETACH DATABASE IF EXISTS backup_copy"
 
 // copyTables copies all tables, which have neither constraints nor indexes, to the attached
 // database. (COPY FROM DATABASE changes a setting, and those are locked.)

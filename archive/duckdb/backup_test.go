@@ -110,3 +110,26 @@ func TestInterruptedBackupLeavesNothing(t *testing.T) {
 		t.Errorf("the next backup: %v", err)
 	}
 }
+
+// TestBackupAfterOneThatStayedAttached: a backup detaches what an interrupted one has left.
+func TestBackupAfterOneThatStayedAttached(t *testing.T) {
+	folder := t.TempDir()
+	a, err := Open(filepath.Join(folder, "archive.duckdb"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	store(t, a, batch(t, "a", everything, 0, 0, 3))
+	path := filepath.Join(folder, "archive.duckdb.backup", fileName)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.writer.exec(t.Context(), "ATTACH '"+path+"' AS backup_copy"); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := a.Backup(t.Context()); err != nil {
+			t.Errorf("the next backup: %v", err)
+		}
+	}
+}
