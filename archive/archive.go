@@ -119,7 +119,7 @@ type Archive interface {
 	// it from the next Streams.
 	SetRetention(stream string, retention Retention)
 	// Retain removes rows beyond the retention of each stream and returns their
-	// number, by stream.
+	// number, by stream. Ages are counted to now, by the clock that says when rows arrive.
 	Retain(ctx context.Context, now time.Time) (map[string]int64, error)
 	// Delivered are the counts of all batches and rows ever stored for an agent,
 	// by stream.

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Options of a server for the archive that it opens.
@@ -22,6 +23,8 @@ type Options struct {
 	Queries Queries
 	// Arrivals are streams whose rows an archive that implements Arrivals passes on.
 	Arrivals []string
+	// Now is the time of arrival, from which Retain counts; default time.Now.
+	Now func() time.Time
 }
 
 // Queries bounds the processes that answer queries in a user's SQL.

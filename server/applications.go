@@ -34,7 +34,7 @@ func (s *server) openApplications() (err error) {
 		return nil
 	}
 	a := &applications{}
-	if a.backend, err = oml.New(s.store, s.ingest, s.archive, oml.Quota{Domains: s.config.Quotas.Domains, Tables: s.config.Quotas.Tables}, s.log); err != nil {
+	if a.backend, err = oml.New(s.store, s.ingest, s.archive, oml.Quota{Domains: s.config.Quotas.Domains, Tables: s.config.Quotas.Tables}, s.clock, s.log); err != nil {
 		return err
 	}
 	a.collector = collect.New(collect.Options{Backend: a.backend, PerSource: s.config.Quotas.Applications, Refused: s.refusals.Source, Log: s.log, Feedback: collect.Feedback(s.config.OMLFeedback)})

@@ -199,7 +199,8 @@ func (s *server) retain(ctx context.Context) {
 		case <-ticks.C:
 		}
 		err := s.applyRetention(ctx)
-		removed, failed := s.archive.Retain(ctx, time.Now())
+		s.stepClock()
+		removed, failed := s.archive.Retain(ctx, s.clock.Cutoff())
 		if err = errors.Join(err, failed); err != nil && ctx.Err() == nil {
 			s.log.Error("remove old rows", "error", err)
 		}
@@ -222,6 +223,9 @@ func (s *server) applyRetention(ctx context.Context) error {
 	}
 	for _, stream := range streams {
 		unset[stream.Schema.Name] = stream.Retention == archive.Retention{}
+		if stream.Schema.Name == measure.Events.Name && !stream.Last.IsZero() {
+			s.clock.Begin(stream.Last)
+		}
 	}
 	for stream := range s.config.Retention { // of what an archive derives from streams
 		if _, listed := unset[stream]; !listed && stream != "*" {
@@ -263,7 +267,7 @@ func (s *server) health(ctx context.Context) []web.Part {
 		free := space.Bavail * uint64(space.Bsize)
 		disk.OK, disk.Detail = free > diskReserve, fmt.Sprintf("%d MiB free", free>>20)
 	}
-	parts := []web.Part{archived, link, disk, sessions, {Name: "agents", OK: true, Detail: fmt.Sprintf("%d connected", s.connected())}}
+	parts := []web.Part{archived, link, disk, sessions, {Name: "agents", OK: true, Detail: fmt.Sprintf("%d connected", s.connected())}, s.clockHealth()}
 	return append(append(parts, s.laneHealth()...), s.fleet.health()...)
 }
 

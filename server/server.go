@@ -34,6 +34,7 @@ import (
 	"pillion.dev/server/pods"
 	"pillion.dev/server/refusal"
 	"pillion.dev/server/skew"
+	"pillion.dev/server/steady"
 	"pillion.dev/server/store"
 	"pillion.dev/server/topology"
 	"pillion.dev/server/web"
@@ -55,6 +56,7 @@ type server struct {
 	page   fs.FS
 	log    *slog.Logger
 	lock   *os.File
+	clock  *steady.Clock
 	store  store.Store
 	bucket *bus.KV // of the store, if it is shared
 
@@ -116,11 +118,12 @@ func (s *server) open(ctx context.Context) error {
 		return err
 	}
 	for _, step := range []func() error{
+		s.openClock,
 		s.openAuthority,
 		func() (err error) {
 			s.archive, err = archive.Open(s.config.Archive, archive.Options{
 				Folder: s.config.Folder, Memory: int64(s.config.MemoryBytes),
-				Quota: s.config.Quotas.archive(), Arrivals: s.config.followed(),
+				Quota: s.config.Quotas.archive(), Arrivals: s.config.followed(), Now: s.clock.Now,
 				Queries: archive.Queries{AtOnce: s.config.QueriesAtOnce, Memory: int64(s.config.QueryMemoryBytes), Processors: s.config.QueryProcessors},
 			})
 			return err
@@ -212,6 +215,7 @@ func (s *server) openControl(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	s.clock.Observe(func() []time.Duration { return s.control.ClocksAhead(steady.Boot()) })
 	s.join = join.New(s.control)
 	s.authority.Use(s.control)
 	if err := s.fleet.open(ctx); err != nil {
@@ -320,6 +324,7 @@ func (s *server) serve(ctx context.Context) error {
 		parts.Go(func() { cancel(s.runAlarms(ctx)) })
 		parts.Go(func() { s.retain(ctx) })
 	}
+	parts.Go(func() { s.followClock(ctx) })
 	if s.applications != nil {
 		s.applications.serve(cancel)
 		parts.Go(func() {

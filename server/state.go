@@ -71,7 +71,7 @@ const (
 )
 
 // purge removes what is left of deleted items, until the context ends.
-func purge(ctx context.Context, bucket *bus.KV, log *slog.Logger) {
+func purge(ctx context.Context, bucket *bus.KV, believed func() bool, log *slog.Logger) {
 	ticks := time.NewTicker(purgeEvery)
 	defer ticks.Stop()
 	for {
@@ -79,6 +79,9 @@ func purge(ctx context.Context, bucket *bus.KV, log *slog.Logger) {
 		case <-ctx.Done():
 			return
 		case <-ticks.C:
+		}
+		if !believed() { // their age is that by the wall clock
+			continue
 		}
 		if err := bucket.Purge(ctx, purgeAfter); err != nil && ctx.Err() == nil {
 			log.Warn("remove what is left of deleted items", "error", err)

@@ -106,7 +106,7 @@ var (
 
 func init() {
 	archive.Register("clickhouse", func(location string, o archive.Options) (archive.Archive, error) {
-		return Open(location, Options{Quota: o.Quota, Queries: o.Queries})
+		return Open(location, Options{Quota: o.Quota, Queries: o.Queries, Now: o.Now})
 	})
 	archive.RegisterCheck("clickhouse", func(location string) error {
 		_, err := parse(location)

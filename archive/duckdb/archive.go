@@ -102,7 +102,7 @@ const fileName = "archive.duckdb"
 
 func init() {
 	archive.Register("duckdb", func(path string, o archive.Options) (archive.Archive, error) {
-		return Open(cmp.Or(path, filepath.Join(o.Folder, fileName)), Options{Memory: o.Memory, Quota: o.Quota, Queries: o.Queries, Arrivals: o.Arrivals})
+		return Open(cmp.Or(path, filepath.Join(o.Folder, fileName)), Options{Memory: o.Memory, Quota: o.Quota, Queries: o.Queries, Arrivals: o.Arrivals, Now: o.Now})
 	})
 }
 

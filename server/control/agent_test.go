@@ -199,11 +199,17 @@ func TestEventsOncePerChange(t *testing.T) {
 			}
 		}
 		expectClock("ok", "agree within 10s")
+		if ahead := b.control.ClocksAhead("the server's"); len(ahead) != 1 || ahead[0].Abs() > clockApart {
+			t.Errorf("clocks are ahead by %v", ahead)
+		}
 		b.on("h1", func(h *host) { h.ahead = -8 * time.Second })
 		expect("the clock is 8 s behind", "clock-apart", 0)
 		b.on("h1", func(h *host) { h.ahead = -25 * time.Second })
 		expect("the clock is 25 s behind", "clock-apart", 1)
 		expect("it stays behind", "clock-apart", 1)
+		if ahead := b.control.ClocksAhead(""); len(ahead) != 1 || ahead[0] > -clockApart {
+			t.Errorf("clocks are ahead by %v", ahead)
+		}
 		expectClock("error", "the clock of h1 is 25s behind that of the server: hosts whose clocks differ by more than 17 s")
 		b.on("h1", func(h *host) { h.ahead = 8 * time.Second })
 		expect("it is 8 s ahead", "clock-agrees", 0)

@@ -2,6 +2,7 @@ package control
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"pillion.dev/server/event"
@@ -40,6 +41,24 @@ func (a *agent) clockText() string {
 	}
 	return fmt.Sprintf("the clock of %s is %v %s that of the server: hosts whose clocks differ by more than 17 s take each other's authenticated marks for forged",
 		a.Name, a.ahead.Abs().Round(time.Second), direction)
+}
+
+// ClocksAhead is how far the clocks of connected hosts are ahead of the server's now, one for each
+// boot other than that of the server, whose clock is the same.
+func (c *Control) ClocksAhead(boot string) (list []time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.Now()
+	seen := map[string]bool{boot: true}
+	for _, a := range c.agents {
+		of := strings.ReplaceAll(a.state.Boot, "-", "")
+		if a.connected && !a.Revoked && !a.state.Time.IsZero() && (of == "" || !seen[of]) {
+			seen[of] = true
+			theirs := a.state.Time.Add(now.Sub(a.lastReport))
+			list = append(list, theirs.Sub(now.Round(0)))
+		}
+	}
+	return list
 }
 
 // ClockCheck compares the clock of a host with the server's, for CheckAgent.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -40,7 +41,7 @@ func (nothing) Highest(context.Context, string, string, map[string]string) (int6
 
 func backend(t *testing.T, folder string) *oml.Backend {
 	t.Helper()
-	k, err := oml.New(store.NewFiles(folder, oml.Documents...), nothing{}, nothing{}, oml.Quota{}, slog.New(slog.DiscardHandler))
+	k, err := oml.New(store.NewFiles(folder, oml.Documents...), nothing{}, nothing{}, oml.Quota{}, wall{}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,3 +194,9 @@ func TestAdoptRefuses(t *testing.T) {
 		t.Errorf("%d tables beyond the limit are refused", refused)
 	}
 }
+
+// wall is a Clock that nobody sets.
+type wall struct{}
+
+func (wall) Now() time.Time    { return time.Now() }
+func (wall) Cutoff() time.Time { return time.Now() }

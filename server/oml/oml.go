@@ -37,6 +37,12 @@ type Archive interface {
 	Highest(ctx context.Context, stream, column string, where map[string]string) (int64, error)
 }
 
+// Clock says when domains and tables are used, and from when they are unused for too long.
+type Clock interface {
+	Now() time.Time
+	Cutoff() time.Time
+}
+
 // Streams other than those of tables.
 var (
 	// Metadata is what applications report about themselves. Its columns are those of a
@@ -67,6 +73,7 @@ type Backend struct {
 	log     *slog.Logger
 	store   store.Store
 	quota   Quota
+	clock   Clock
 	tables  *measure.Stream
 	ends    *measure.Stream
 
@@ -77,10 +84,10 @@ type Backend struct {
 }
 
 // New loads the known domains from the store.
-func New(kept store.Store, ingest Ingest, archive Archive, quota Quota, log *slog.Logger) (*Backend, error) {
+func New(kept store.Store, ingest Ingest, archive Archive, quota Quota, clock Clock, log *slog.Logger) (*Backend, error) {
 	k := &Backend{
 		ingest: ingest, archive: archive, log: log, store: kept,
-		made: map[string]collect.Table{}, quota: quota.complete(),
+		made: map[string]collect.Table{}, quota: quota.complete(), clock: clock,
 	}
 	if err := k.Reload(context.Background()); err != nil {
 		return nil, err
@@ -188,7 +195,7 @@ func (k *Backend) begin(source, domain string, start int64) (int64, error) {
 		if err != nil {
 			return err
 		}
-		d.Used = time.Now().Unix()
+		d.Used = k.clock.Now().Unix()
 		k.catalog.change(domain)
 		if !fresh && d.Start != 0 {
 			start = d.Start
@@ -254,7 +261,7 @@ func (k *Backend) table(source, domain string, s omsp.Schema) (collect.Table, er
 // catalog. The caller holds the lock.
 func (k *Backend) make(source, domain string, s omsp.Schema, t entry, known bool) (made collect.Table, err error) {
 	if known {
-		k.catalog.use(domain, t.Stream, time.Now())
+		k.catalog.use(domain, t.Stream, k.clock.Now())
 	}
 	if made, ok := k.made[t.Stream]; known && ok {
 		return made, nil
@@ -278,7 +285,7 @@ func (k *Backend) make(source, domain string, s omsp.Schema, t entry, known bool
 			return made, err
 		}
 		d := k.catalog.Domains[domain]
-		t.Source, t.Used = source, time.Now().Unix()
+		t.Source, t.Used = source, k.clock.Now().Unix()
 		d.Tables = append(d.Tables, t)
 		k.catalog.change(domain)
 		if err := k.save(); err != nil {

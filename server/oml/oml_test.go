@@ -50,7 +50,7 @@ func (s *sink) Highest(context.Context, string, string, map[string]string) (int6
 func open(t *testing.T, folder string) (*Backend, *sink) {
 	t.Helper()
 	s := &sink{rows: map[string][]string{}}
-	k, err := New(store.NewFiles(folder, Documents...), s, s, Quota{}, slog.New(slog.DiscardHandler))
+	k, err := New(store.NewFiles(folder, Documents...), s, s, Quota{}, wall{}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,8 +228,14 @@ func TestInvalidCatalog(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := &sink{rows: map[string][]string{}}
-		if _, err := New(store.NewFiles(folder, Documents...), s, s, Quota{}, slog.New(slog.DiscardHandler)); err == nil {
+		if _, err := New(store.NewFiles(folder, Documents...), s, s, Quota{}, wall{}, slog.New(slog.DiscardHandler)); err == nil {
 			t.Errorf("%q was read", text)
 		}
 	}
 }
+
+// wall is a Clock that nobody sets.
+type wall struct{}
+
+func (wall) Now() time.Time    { return time.Now() }
+func (wall) Cutoff() time.Time { return time.Now() }

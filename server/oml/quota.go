@@ -48,7 +48,7 @@ func (k *Backend) admitDomain(source, domain string) error {
 		return n
 	}
 	if count() >= k.quota.Domains || len(k.catalog.Domains) >= domainsMax {
-		k.sweep(time.Now())
+		k.sweep(k.clock.Cutoff())
 	}
 	if count() >= k.quota.Domains {
 		return &quota.Error{Quota: "oml_domains", Limit: int64(k.quota.Domains), Unit: "domains for each agent, address or local user", What: fmt.Sprintf("create OML domain %.80q", domain)}
@@ -74,7 +74,7 @@ func (k *Backend) admitTable(source, name string) error {
 		return n
 	}
 	if count() >= k.quota.Tables || all >= tablesMax {
-		k.sweep(time.Now())
+		k.sweep(k.clock.Cutoff())
 	}
 	if count() >= k.quota.Tables {
 		return &quota.Error{Quota: "oml_tables", Limit: int64(k.quota.Tables), Unit: "tables for each agent, address or local user", What: fmt.Sprintf("create OML table %.80q", name)}

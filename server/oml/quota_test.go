@@ -42,3 +42,28 @@ func TestSourceCannotFillTables(t *testing.T) {
 		t.Errorf("after they expired: %v", err)
 	}
 }
+
+// TestSweepGoesByTheSteadyClock: domains expire by the clock of retention, also if the server's is set.
+func TestSweepGoesByTheSteadyClock(t *testing.T) {
+	k, _ := open(t, t.TempDir())
+	k.quota = Quota{Domains: 1, Tables: 1}
+	at := &stopped{time.Now().Add(-400 * 24 * time.Hour)}
+	k.clock = at
+	source := k.For("user 1000")
+	if _, err := source.Start("first", 1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := source.Start("second", 1); quota.Of(err) == nil {
+		t.Errorf("the first is used, but the second is admitted: %v", err)
+	}
+	at.Time = at.Add(unusedMost + time.Hour)
+	if _, err := source.Start("second", 1); err != nil {
+		t.Errorf("the first is unused: %v", err)
+	}
+}
+
+// stopped is a Clock that stands still.
+type stopped struct{ time.Time }
+
+func (s *stopped) Now() time.Time    { return s.Time }
+func (s *stopped) Cutoff() time.Time { return s.Time }
