@@ -154,9 +154,14 @@ func (i *Identity) Bus() string { return i.document().Bus }
 // Expires is when the certificate expires.
 func (i *Identity) Expires() time.Time { return i.leaf().NotAfter }
 
-// DueAt is when two thirds of the certificate's validity have passed.
-func (i *Identity) DueAt() time.Time {
+// DueAt is when two thirds of the certificate's validity have passed; zero if it is not valid yet.
+func (i *Identity) DueAt() time.Time { return i.dueAt(time.Now()) }
+
+func (i *Identity) dueAt(now time.Time) time.Time {
 	leaf := i.leaf()
+	if now.Before(leaf.NotBefore) {
+		return time.Time{}
+	}
 	return leaf.NotBefore.Add(leaf.NotAfter.Sub(leaf.NotBefore) / 3 * 2)
 }
 
@@ -174,7 +179,7 @@ func (i *Identity) move(servers string) error {
 }
 
 // Due reports whether the certificate should be renewed.
-func (i *Identity) Due(now time.Time) bool { return now.After(i.DueAt()) }
+func (i *Identity) Due(now time.Time) bool { return now.After(i.dueAt(now)) }
 
 // TLS is the configuration for the bus. It presents the current certificate, and accepts
 // a server certificate of the agent's CA under any host name; a bus on another host than

@@ -88,8 +88,9 @@ type Options struct {
 	// Cluster is set if agents connect to an external cluster, which does not know what is
 	// revoked: a name is not assigned again while a revoked certificate of it is valid.
 	Cluster bool
-	// Now is the clock; default time.Now.
-	Now func() time.Time
+	// Now is the clock; default time.Now. Issued is the one by which certificates are made and renewed;
+	// default Now.
+	Now, Issued func() time.Time
 }
 
 // Documents are the files of tokens and revocations, if these are kept in files.
@@ -169,6 +170,9 @@ func OpenKeys(folder string, options Options) (*Authority, error) {
 	a := &Authority{options: options, folder: folder}
 	if a.options.Now == nil {
 		a.options.Now = time.Now
+	}
+	if a.options.Issued == nil {
+		a.options.Issued = a.options.Now
 	}
 	if a.options.AgentValidity == 0 {
 		a.options.AgentValidity = agentValidity

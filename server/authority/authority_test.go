@@ -215,7 +215,7 @@ func TestVerifyAgent(t *testing.T) {
 		{"server's", stateOf(t, server.Certificate[0]), 0, "", "is not an agent"},
 		{"server's on the bus", stateOf(t, client.Certificate[0]), 0, "", "is not an agent"},
 		{"expired", stateOf(t, good), year, "a", "expired on " + c.time.Add(365*24*time.Hour).UTC().Format("2006-01-02")},
-		{"not yet", stateOf(t, good), -2 * time.Hour, "a", "check the clocks"},
+		{"not yet", stateOf(t, good), -year, "a", ""}, // it may be renewed
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			c.time = c.time.Add(row.later)

@@ -40,7 +40,7 @@ func (a *Authority) SystemTLS() *tls.Config {
 func (a *Authority) clusterIdentity(held **identity, file, name string) (*identity, error) {
 	return a.current(held, file, func() *x509.Certificate {
 		return &x509.Certificate{
-			Subject: pkix.Name{CommonName: name}, NotAfter: a.options.Now().Add(serverValidity),
+			Subject: pkix.Name{CommonName: name}, NotAfter: a.options.Issued().Add(serverValidity),
 			KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 		}
 	}, false)

@@ -31,9 +31,7 @@ const (
 	authorityValidity = 10 * 365 * 24 * time.Hour
 	serverValidity    = 365 * 24 * time.Hour
 	renewBefore       = 30 * 24 * time.Hour
-	// backdate tolerates clocks that are behind, by at most a tenth of the validity.
-	backdate     = time.Hour
-	requestLimit = 16 << 10
+	requestLimit      = 16 << 10
 	// clientName is the server's name on an external NATS cluster.
 	clientName = bus.ServerName
 )
@@ -85,7 +83,7 @@ func (a *Authority) makeAuthority() (*identity, error) {
 	serial := newSerial()
 	return a.makeIdentity(&x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: "Pillion authority " + serial.Text(16)[:8]},
-		NotAfter: a.options.Now().Add(authorityValidity), IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true,
+		NotBefore: a.options.Issued().Add(-authorityValidity), NotAfter: a.options.Issued().Add(authorityValidity), IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true,
 		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 	})
 }
@@ -100,11 +98,15 @@ func (a *Authority) makeIdentity(template *x509.Certificate) (*identity, error) 
 	return &identity{key, leaf}, err
 }
 
+// sign signs a certificate that is valid from long before, by default as long as the authority: a clock that
+// was ahead when it was made, or is behind when it is checked, must lock nobody out.
 func (a *Authority) sign(template *x509.Certificate, public crypto.PublicKey, own *ecdsa.PrivateKey) (*x509.Certificate, error) {
 	if template.SerialNumber == nil {
 		template.SerialNumber = newSerial()
 	}
-	template.NotBefore = a.options.Now().Add(-min(backdate, template.NotAfter.Sub(a.options.Now())/10))
+	if template.NotBefore.IsZero() {
+		template.NotBefore = a.certificate.NotBefore
+	}
 	parent, key := a.certificate, a.key
 	if parent == nil {
 		parent, key = template, own
@@ -172,7 +174,7 @@ func (a *Authority) clientIdentity() (*identity, error) {
 	return a.clusterIdentity(&a.client, clientFile, clientName)
 }
 
-// current returns an identity of the server, renewed before it expires.
+// current returns an identity of the server, renewed before it expires or if it is not valid yet.
 func (a *Authority) current(held **identity, file string, template func() *x509.Certificate, names bool) (_ *identity, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -182,8 +184,8 @@ func (a *Authority) current(held **identity, file string, template func() *x509.
 			return nil, err
 		}
 	}
-	leaf := (*held).leaf
-	if leaf.CheckSignatureFrom(a.certificate) == nil && a.options.Now().Add(renewBefore).Before(leaf.NotAfter) &&
+	leaf, now := (*held).leaf, a.options.Issued()
+	if leaf.CheckSignatureFrom(a.certificate) == nil && !now.Before(leaf.NotBefore) && now.Add(renewBefore).Before(leaf.NotAfter) &&
 		(!names || covers(leaf, template())) {
 		return *held, nil
 	}
@@ -197,7 +199,7 @@ func (a *Authority) current(held **identity, file string, template func() *x509.
 
 func (a *Authority) serverTemplate() *x509.Certificate {
 	template := &x509.Certificate{
-		Subject: pkix.Name{CommonName: "pillion server"}, NotAfter: a.options.Now().Add(serverValidity),
+		Subject: pkix.Name{CommonName: "pillion server"}, NotAfter: a.options.Issued().Add(serverValidity),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
 	hosts := append([]string{"localhost", "127.0.0.1", "::1"}, a.options.Hosts...)
@@ -249,12 +251,13 @@ func (a *Authority) SignAgent(request []byte, name string) (certificate []byte, 
 	if err != nil {
 		return nil, issued, fmt.Errorf("sign certificate of agent %q: %w: %w", name, ErrInvalid, err)
 	}
-	expires := a.options.Now().Add(a.options.AgentValidity)
+	// Agents renew it once two thirds of the time between the ends have passed, so that one end is near.
+	since, expires := a.options.Issued().Add(-a.options.AgentValidity/2), a.options.Issued().Add(a.options.AgentValidity)
 	if expires.After(a.certificate.NotAfter) {
 		expires = a.certificate.NotAfter
 	}
 	leaf, err := a.sign(&x509.Certificate{
-		SerialNumber: serialOf(a.nextGeneration(name)), Subject: pkix.Name{CommonName: name}, NotAfter: expires,
+		SerialNumber: serialOf(a.nextGeneration(name)), Subject: pkix.Name{CommonName: name}, NotBefore: since, NotAfter: expires,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}, public, nil)
 	if err != nil {

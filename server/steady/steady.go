@@ -68,8 +68,9 @@ type Clock struct {
 	last    state
 	opened  time.Duration // uptime
 	// off is how long the machine may have been off without a witness.
-	off time.Duration
-	new bool // there was no file
+	off          time.Duration
+	new          bool // there was no file
+	contradicted bool // by most witnesses, when Step last ran
 }
 
 // Open continues with the time of the file. Without one, or with one that is damaged, it begins
@@ -172,6 +173,16 @@ func (c *Clock) Believed() bool {
 	return c.last.Held == "" && c.wall().Sub(c.elapsed()).Abs() <= offMost
 }
 
+// Likely is the wall clock, or the time that has elapsed while most witnesses contradict the former.
+func (c *Clock) Likely() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.contradicted {
+		return c.elapsed()
+	}
+	return c.wall()
+}
+
 // Step compares the clock with the wall clock and the witnesses, saves it, and returns Held. It is
 // to be called every minute or so. The error is one of saving.
 func (c *Clock) Step() (held string, err error) {
@@ -190,6 +201,7 @@ func (c *Clock) Step() (held string, err error) {
 	accepted, err := c.accepted()
 	now, wall, up, all := c.elapsed(), c.wall(), c.options.Uptime(), len(witnesses)
 	gap, contradicted, confirmed := wall.Sub(now), 2*apart > all, 2*apart < all
+	c.contradicted = contradicted
 	near := gap >= -apartMost && gap <= c.off
 	switch {
 	case accepted, !c.last.Settled && (confirmed || all == 0 && near && up-c.opened >= witnessTime),
