@@ -258,6 +258,8 @@ type State struct {
 	Thin     int         `json:"thin,omitempty"`
 	Revision uint64      `json:"revision"`
 	Tasks    []TaskState `json:"tasks,omitempty"`
+	// Omitted counts what the report leaves out, by kind: Bound.
+	Omitted map[string]int `json:"omitted,omitempty"`
 }
 
 // Interface of an agent's host.

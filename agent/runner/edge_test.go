@@ -54,7 +54,7 @@ func TestPacketsThatLeaveElsewhere(t *testing.T) {
 			}); err != nil {
 				t.Fatal(err)
 			}
-			if tasks := devices[cmp.Or(row.device, "out")].sources; len(tasks) != 1 || tasks[0].elsewhere != row.want {
+			if tasks := devices[cmp.Or(row.device, "out")].sources; len(tasks) != 1 || tasks[0].limit != row.want {
 				t.Errorf("%+v, want %q", tasks, row.want)
 			}
 		})

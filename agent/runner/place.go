@@ -24,8 +24,8 @@ type sourceTask struct {
 	rules []fivetuple.Filter
 	peers map[netip.Addr]string
 	edges edges
-	// elsewhere says which of their prefixes packets leave for by another device; empty: none.
-	elsewhere string
+	// limit says which packets are not marked here; empty: all are.
+	limit string
 	// proofs are the keys that seal path probes, by the agent of the peer, as far as the
 	// server has given them.
 	proofs map[string]*wire.ProbeKey
@@ -74,7 +74,7 @@ func place(a session.Assignment) (map[string]deviceTasks, []session.TaskState) {
 		faults = append(faults, session.TaskState{Session: name, Role: role, Device: device, Error: err.Error()})
 	}
 	for _, task := range a.Sources {
-		rules, foreign := from(task)
+		rules, limit, foreign := from(task)
 		byDevice, err := locate(task.Device, task.Peers, task.Family)
 		if err = errors.Join(foreign, err); err != nil {
 			fault(roleSource, task.Session, task.Device, err)
@@ -82,10 +82,10 @@ func place(a session.Assignment) (map[string]deviceTasks, []session.TaskState) {
 		}
 		proofs, approved := proofOf(task)
 		behind := edgesOf(task.Peers)
-		elsewhere := behind.elsewhere(byDevice)
+		limit = joinLimits(limit, behind.elsewhere(byDevice))
 		for device, peers := range byDevice {
 			tasks := devices[device]
-			tasks.sources = append(tasks.sources, sourceTask{SourceTask: task, rules: rules, peers: peers, edges: behind, elsewhere: elsewhere, proofs: proofs, approved: approved})
+			tasks.sources = append(tasks.sources, sourceTask{SourceTask: task, rules: rules, peers: peers, edges: behind, limit: limit, proofs: proofs, approved: approved})
 			devices[device] = tasks
 		}
 	}
@@ -127,27 +127,66 @@ var errForeign = errors.New("no filter fits packets of this host, or of those be
 
 // from restricts the filters of a task to packets from its prefixes, if there are any.
 // Destinations accept marks of no other source: the mark of a packet that this host
-// forwards for another one would never be removed.
-func from(task session.SourceTask) ([]fivetuple.Filter, error) {
+// forwards for another one would never be removed. A limit says for which prefixes no
+// rule is left.
+func from(task session.SourceTask) (narrow []fivetuple.Filter, limit string, err error) {
 	filters := task.Filters
 	if len(task.Addresses)+len(task.Transit) == 0 {
-		return filters, nil
+		return filters, "", nil
 	}
 	if len(filters) == 0 {
 		filters = []fivetuple.Filter{{}}
 	}
-	var narrow []fivetuple.Filter
-	for _, filter := range filters {
-		for _, prefix := range task.Own() {
+	own := task.Own()
+	if len(own)*len(filters) > source.RulesMax {
+		own = preferred(own, task.Peers)
+	}
+	omitted := 0
+	for _, prefix := range own {
+		var rules []fivetuple.Filter
+		for _, filter := range filters {
 			if narrowed, ok := filter.From(prefix); ok {
-				narrow = append(narrow, narrowed)
+				rules = append(rules, narrowed)
+			}
+		}
+		if len(narrow)+len(rules) > source.RulesMax {
+			omitted++
+			continue
+		}
+		narrow = append(narrow, rules...)
+	}
+	if len(narrow) == 0 {
+		return nil, "", errForeign
+	}
+	if omitted > 0 {
+		limit = fmt.Sprintf("packets from %d of %d addresses of this host are not marked: a source has %d rules; name the addresses to measure in the filters of the session",
+			omitted, len(own), source.RulesMax)
+	}
+	return narrow, limit, nil
+}
+
+// preferred returns the prefixes in the order in which they are used: first those with the
+// addresses that this host itself chooses for packets to the peers.
+func preferred(own []netip.Prefix, peers []session.Peer) []netip.Prefix {
+	var chosen []netip.Addr
+	for _, peer := range peers {
+		for _, text := range peer.Addresses {
+			address, err := netip.ParseAddr(text)
+			if err != nil {
+				continue
+			}
+			routes, err := netlink.RouteGet(net.IP(address.AsSlice()))
+			if err != nil || len(routes) == 0 {
+				continue
+			}
+			if src, ok := netip.AddrFromSlice(routes[0].Src); ok {
+				chosen = append(chosen, src.Unmap())
 			}
 		}
 	}
-	if len(narrow) == 0 {
-		return nil, errForeign
-	}
-	return narrow, nil
+	first := func(p netip.Prefix) bool { return slices.ContainsFunc(chosen, p.Contains) }
+	others := slices.DeleteFunc(slices.Clone(own), first)
+	return append(slices.DeleteFunc(slices.Clone(own), func(p netip.Prefix) bool { return !first(p) }), others...)
 }
 
 // errNoRoute is a peer that this host cannot reach.

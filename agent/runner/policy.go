@@ -144,11 +144,14 @@ func (s *deviceSource) choice(pulse session.Pulse) (choice, error) {
 		first.Filters = []fivetuple.Filter{{}}
 	}
 	c, err := united([]session.Claim{first})
+	if err != nil {
+		return choice{}, err
+	}
 	c.targets = targets
 	for _, task := range s.tasks {
 		c.of[task.Session] = []int{0}
 	}
-	return c, err
+	return c, nil
 }
 
 // localChoice is that of a source without a session.

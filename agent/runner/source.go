@@ -271,7 +271,7 @@ func (s *deviceSource) states() []session.TaskState {
 		state := session.TaskState{
 			Session: task.Session, Role: roleSource, Device: s.device.Name, Running: err == nil, Counters: maps.Clone(counters),
 		}
-		state.Limit = joinLimits(limit, s.chosen.limits[task.Session], overlapLimit(task, tally), task.elsewhere)
+		state.Limit = joinLimits(limit, s.chosen.limits[task.Session], overlapLimit(task, tally), task.limit)
 		if s.differed {
 			counted := s.counted[task.Session]
 			state.Counters["policy_marked"], state.Counters["policy_not_sampled"] = counted.Marked, counted.NotSampled

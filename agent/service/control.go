@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 )
 
@@ -31,7 +30,7 @@ func (s *service) reportOnce() {
 	state, err := s.state()
 	var text []byte
 	if err == nil {
-		text, err = json.Marshal(state)
+		text, err = state.Encode()
 	}
 	if err == nil {
 		err = s.bus.Report(text)

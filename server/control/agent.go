@@ -351,11 +351,11 @@ func readReply(text []byte) (session.Reply, error) {
 	if err := json.Unmarshal(text, &reply); err != nil {
 		return session.Reply{}, fmt.Errorf("read reply: %w", err)
 	}
-	if err := checkTasks(reply.Tasks); err != nil {
-		return session.Reply{}, fmt.Errorf("read reply: %w", err)
-	}
+	report := session.State{Tasks: reply.Tasks}
+	report.Bound()
+	reply.Tasks = report.Tasks
 	if reply.Error != "" {
-		return reply, fmt.Errorf("it answered: %s", clip(reply.Error))
+		return reply, fmt.Errorf("it answered: %s", session.Clip(reply.Error))
 	}
 	return reply, nil
 }

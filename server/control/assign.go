@@ -289,7 +289,7 @@ func (c *Control) tell(ctx context.Context, q question) {
 	c.touch(a)
 	switch {
 	case err != nil && a.sent.Revision == q.apply.Revision:
-		a.fault = clip(err.Error())
+		a.fault = session.Clip(err.Error())
 		a.wait = min(max(2*a.wait, retryMin), retryMax)
 		a.retryAt = now.Add(a.wait)
 		c.Log.Warn("agent did not accept its tasks", "agent", q.agent, "revision", q.apply.Revision, "error", err)

@@ -77,6 +77,32 @@ func TestFloodOfAddresses(t *testing.T) {
 	})
 }
 
+// TestBoundedInterfaces: an agent with more interfaces than a report has stays connected and is
+// measured; what its report leaves out is said once, and again when it changes.
+func TestBoundedInterfaces(t *testing.T) {
+	bed(t, func(b *testbed) {
+		var refused []string
+		b.control.Refused = func(agent string, err error) { refused = append(refused, agent+": "+err.Error()) }
+		b.join("h1", "h2")
+		b.create(web())
+		b.state("web", Running)
+		b.on("h1", func(h *host) { h.interfaces = 1030 })
+		b.pass(30 * time.Second)
+		b.state("web", Running)
+		if len(refused) != 1 || !strings.Contains(refused[0], "h1: ") || !strings.HasSuffix(refused[0], "leaves out 7 interfaces") {
+			t.Errorf("said %q", refused)
+		}
+		if agent, err := b.control.Agent("h1"); err != nil || agent.State != Connected || len(agent.Interfaces) != 1024 || len(agent.Interfaces[0].Addresses) == 0 {
+			t.Errorf("%s, %d interfaces: %v", agent.State, len(agent.Interfaces), err)
+		}
+		b.on("h1", func(h *host) { h.interfaces = 1031 })
+		b.pass(3 * time.Second)
+		if len(refused) != 2 {
+			t.Errorf("said %q", refused)
+		}
+	})
+}
+
 // TestNotices: an agent is told at most one refusal in ten seconds, and only once.
 func TestNotices(t *testing.T) {
 	bed(t, func(b *testbed) {

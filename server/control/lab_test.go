@@ -53,6 +53,8 @@ type host struct {
 	leased map[link]time.Time
 	// broken is why destinations do not run, refuses why assignments are rejected.
 	broken, refuses string
+	// interfaces beside that of its address.
+	interfaces int
 	// missing are the peers whose marks its destinations miss.
 	missing []string
 	// capabilities of its agent; nil: of a version that states none.
@@ -136,7 +138,8 @@ func (b *testbed) report(ctx context.Context) {
 func (h *host) state(t *testing.T) []byte {
 	text, err := json.Marshal(session.State{
 		Agent: h.name, Instance: h.instance, Time: time.Now().Add(h.ahead), Version: "1", Labels: h.labels,
-		Interfaces:   []session.Interface{{Name: "eth0", Up: true, Addresses: []string{h.address + "/24", "127.0.0.1/8", "fe80::1/64"}}},
+		Interfaces: append(make([]session.Interface, h.interfaces),
+			session.Interface{Name: "eth0", Up: true, Addresses: []string{h.address + "/24", "127.0.0.1/8", "fe80::1/64"}}),
 		Capabilities: h.capabilities, Clock: h.clock, Spool: h.spool, Thin: h.thin, Revision: h.applied.Revision, Tasks: h.tasks(),
 	})
 	if err != nil {

@@ -68,7 +68,7 @@ func (c *Control) Notify(name string, refusal error) {
 	c.notices.Lock()
 	defer c.notices.Unlock()
 	if n := c.notices.of[name]; now.Sub(n.at) >= noticeEvery {
-		c.notices.of[name] = notice{clip(refusal.Error()), now}
+		c.notices.of[name] = notice{session.Clip(refusal.Error()), now}
 	}
 }
 

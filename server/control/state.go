@@ -6,28 +6,13 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"net/netip"
 	"reflect"
 	"slices"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"pillion.dev/internal/quota"
 	"pillion.dev/server/event"
 	"pillion.dev/session"
-)
-
-// Bounds of what an agent may report.
-const (
-	stateMax        = 1 << 20 // bytes
-	interfacesMax   = 1024
-	addressesMax    = 256 // of an interface
-	tasksMax        = 4096
-	peersMax        = 100_000 // of a task
-	countersMax     = 128
-	capabilitiesMax = 128
-	textMax         = 512 // bytes of a text
 )
 
 var errState = errors.New("invalid state report")
@@ -36,14 +21,10 @@ var errState = errors.New("invalid state report")
 // limit on the rate.
 func (c *Control) HandleState(name string, text []byte) {
 	state, err := readState(name, text)
-	if err == nil {
-		state.Interfaces, err = c.within(state.Interfaces)
-		if err != nil {
-			c.Refused(name, err)
-		}
-		err = nil
-	} else {
+	if err != nil {
 		c.Refused(name, err)
+	} else if exceeded := c.within(&state); exceeded != nil {
+		c.Refused(name, exceeded)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -64,28 +45,33 @@ func (c *Control) HandleState(name string, text []byte) {
 // addressesOfAgent is the default quota.
 const addressesOfAgent = 1024
 
-// within returns the interfaces with as many addresses as one agent may have, the first
-// ones: each is compared with those of all others.
-func (c *Control) within(all []session.Interface) ([]session.Interface, error) {
-	left := c.Addresses
-	count := 0
-	for i := range all {
-		count += len(all[i].Addresses)
-		all[i].Addresses = all[i].Addresses[:min(len(all[i].Addresses), left)]
-		left -= len(all[i].Addresses)
+// within leaves out addresses beyond those that one agent may have: each is compared with those
+// of all others. It returns what of the report is left out, here or at the agent: too many addresses
+// each time, and anything else when it changes.
+func (c *Control) within(state *session.State) error {
+	count := state.Omitted["addresses"]
+	for _, i := range state.Interfaces {
+		count += len(i.Addresses)
 	}
-	if count > c.Addresses {
-		return all, &quota.Error{Quota: "addresses", Limit: int64(c.Addresses), Unit: "addresses for each agent",
+	if state.BoundAddresses(c.Addresses); count > c.Addresses {
+		return &quota.Error{Quota: "addresses", Limit: int64(c.Addresses), Unit: "addresses for each agent",
 			What: fmt.Sprintf("consider all of %d reported addresses", count)}
 	}
-	return all, nil
+	c.mu.Lock()
+	a := c.agents[state.Agent]
+	known := a != nil && maps.Equal(a.state.Omitted, state.Omitted)
+	c.mu.Unlock()
+	if text := state.OmittedText(); text != "" && !known {
+		return fmt.Errorf("%w: it exceeds the limits of a report or is invalid in part, and leaves out %s", errState, text)
+	}
+	return nil
 }
 
-// readState parses and validates an agent's report, which is not trusted.
+// readState parses an agent's report, which is not trusted, and bounds it.
 func readState(name string, text []byte) (session.State, error) {
 	var s session.State
-	if len(text) > stateMax {
-		return s, fmt.Errorf("%w: %d bytes, limit %d", errState, len(text), stateMax)
+	if len(text) > session.StateMax {
+		return s, fmt.Errorf("%w: %d bytes, limit %d", errState, len(text), session.StateMax)
 	}
 	if err := json.Unmarshal(text, &s); err != nil {
 		return s, fmt.Errorf("%w: %w", errState, err)
@@ -93,74 +79,13 @@ func readState(name string, text []byte) (session.State, error) {
 	switch {
 	case s.Agent != name:
 		return s, fmt.Errorf("%w: it names agent %.70q but came from %q", errState, s.Agent, name)
-	case s.Instance == "" || len(s.Instance) > textMax:
+	case s.Instance == "" || len(s.Instance) > session.TextMax:
 		return s, fmt.Errorf("%w: instance %.70q", errState, s.Instance)
-	case len(s.Version) > textMax || len(s.Kernel) > textMax || len(s.Clock.By) > textMax:
-		return s, fmt.Errorf("%w: a string exceeds %d bytes", errState, textMax)
 	case s.Revision > math.MaxInt64:
 		return s, fmt.Errorf("%w: revision %d", errState, s.Revision)
-	case len(s.Capabilities) > capabilitiesMax || slices.ContainsFunc(s.Capabilities, func(c string) bool { return len(c) > textMax }):
-		return s, fmt.Errorf("%w: %d capabilities, or a long name", errState, len(s.Capabilities))
-	case len(s.Labels) > labelsMax || len(s.Interfaces) > interfacesMax:
-		return s, fmt.Errorf("%w: %d labels, %d interfaces", errState, len(s.Labels), len(s.Interfaces))
 	}
-	s.Spool.DiskError = clip(s.Spool.DiskError)
-	// Nobody can approve them, and the rest of the report counts.
-	maps.DeleteFunc(s.Labels, func(key, value string) bool { return !session.ValidLabel(key, value) })
-	for _, i := range s.Interfaces {
-		if len(i.Name) > textMax || len(i.Addresses) > addressesMax {
-			return s, fmt.Errorf("%w: interface %.70q with %d addresses", errState, i.Name, len(i.Addresses))
-		}
-		for _, prefix := range i.Addresses {
-			if _, err := netip.ParsePrefix(prefix); err != nil {
-				return s, fmt.Errorf("%w: address %.70q of interface %q", errState, prefix, i.Name)
-			}
-		}
-	}
-	if err := checkTasks(s.Tasks); err != nil {
-		return s, fmt.Errorf("%w: %w", errState, err)
-	}
+	s.Bound()
 	return s, nil
-}
-
-// checkTasks validates the states of an agent's tasks, and truncates long errors.
-func checkTasks(tasks []session.TaskState) error {
-	if len(tasks) > tasksMax {
-		return fmt.Errorf("%d tasks, limit %d", len(tasks), tasksMax)
-	}
-	for i := range tasks {
-		t := &tasks[i]
-		if len(t.Counters) > countersMax || len(t.Missing) > peersMax || len(t.Session) > textMax || len(t.Role) > textMax || len(t.Device) > textMax {
-			return fmt.Errorf("task of session %.70q has %d counters, or a long name", t.Session, len(t.Counters))
-		}
-		for name := range t.Counters {
-			if len(name) > textMax {
-				return fmt.Errorf("task of session %.70q has a counter %.70q", t.Session, name)
-			}
-		}
-		if len(t.OtherFlows) > peersMax {
-			return fmt.Errorf("task of session %.70q has marks of %d agents that number other flows", t.Session, len(t.OtherFlows))
-		}
-		for agent, fields := range t.OtherFlows {
-			if len(agent) > textMax || len(fields) > textMax {
-				return fmt.Errorf("task of session %.70q has a long name or fields of a source: %.70q, %.70q", t.Session, agent, fields)
-			}
-		}
-		t.Error, t.Limit = clip(t.Error), clip(t.Limit)
-	}
-	return nil
-}
-
-func clip(text string) string {
-	text = strings.ToValidUTF8(text, "?")
-	if len(text) <= textMax {
-		return text
-	}
-	end := textMax
-	for !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end] + "..."
 }
 
 // process processes a valid report.
