@@ -191,13 +191,11 @@ func (d *deviceDestination) open(tasks []destinationTask) error {
 func (d *deviceDestination) follow(tasks []destinationTask) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	now, err := hook.Find(d.device.Name)
+	now, err := d.device.Now()
 	if err != nil {
 		return err
 	}
-	if now.Index != d.device.Index {
-		return fmt.Errorf("follow device %q: it was replaced", d.device.Name)
-	}
+	d.device = now
 	if present, err := d.probe.Present(); err != nil {
 		return err
 	} else if !present {
@@ -491,7 +489,8 @@ func (d *deviceDestination) finish() {
 // device with a destination task that is not running, the program still restores packets.
 func (r *Runner) clearLeftovers() {
 	allowed, _ := r.permitted(r.assignment)
-	wanted, _ := place(allowed)
+	placed, _ := place(allowed)
+	wanted := r.byIndex(placed)
 	interfaces, err := net.Interfaces()
 	if err != nil {
 		r.options.Log.Warn("list interfaces", "error", err)

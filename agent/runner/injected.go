@@ -2,6 +2,8 @@ package runner
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -25,11 +27,11 @@ func (r *Runner) followInjected(ctx context.Context) {
 			for device := range probes {
 				switch d := device.(type) {
 				case *deviceDestination:
-					if r.destinations[d.device.Name] != d {
+					if !slices.Contains(slices.Collect(maps.Values(r.destinations)), d) {
 						delete(probes, device)
 					}
 				case *deviceSource:
-					if r.sources[d.device.Name] != d {
+					if !slices.Contains(slices.Collect(maps.Values(r.sources)), d) {
 						delete(probes, device)
 					}
 				}

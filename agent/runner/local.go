@@ -114,11 +114,20 @@ func (s *Source) Run(ctx context.Context, interval time.Duration, show func() er
 		defer ticker.Stop()
 		blocks = ticker.C
 	}
+	changes, err := hook.WatchDevices(ctx)
+	if err != nil {
+		return err
+	}
 	for {
 		var err error
 		select {
 		case <-ctx.Done():
 			return s.readBlocks()
+		case _, open := <-changes:
+			if !open {
+				changes = nil
+			}
+			err = s.follow()
 		case <-blocks:
 			err = s.readBlocks()
 		case <-renew.C:

@@ -73,7 +73,8 @@ func (r *Runner) permittedDevices(devices map[string]deviceTasks) {
 // placed returns the tasks of each device that the policy allows.
 func (r *Runner) placed() map[string]deviceTasks {
 	allowed, refused := r.permitted(r.assignment)
-	devices, faults := place(allowed)
+	placed, faults := place(allowed)
+	devices := r.byIndex(placed)
 	r.allowed = allowed.Points
 	r.faults = slices.Concat(refused, faults)
 	r.permittedDevices(devices)

@@ -79,9 +79,10 @@ func (d *deviceDestination) copyRecords(probe *destination.Destination, copied c
 			err = errors.Join(err, d.giveRecord(&records[i]))
 		}
 		d.copying = err
+		name := d.device.Name
 		d.mu.Unlock()
 		if err != nil {
-			d.log.Warn("read records", "device", d.device.Name, "error", err)
+			d.log.Warn("read records", "device", name, "error", err)
 		}
 		if err != nil || last && n == 0 {
 			return

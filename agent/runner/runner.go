@@ -77,6 +77,10 @@ type Runner struct {
 	// proved is signalled when the proof of an address has changed.
 	proved       chan struct{}
 	ownAddresses map[netip.Addr]bool
+	// indexes are the devices of tasks, by the names that place has given them, and names the
+	// present ones, by index.
+	indexes map[string]int
+	names   map[int]string
 	// cleared: programs that an earlier process left on devices without a task are detached.
 	cleared bool
 }
@@ -109,14 +113,24 @@ func (r *Runner) Run(ctx context.Context) {
 	if clock.Injected() {
 		go r.followInjected(ctx)
 	}
+	changes, err := hook.WatchDevices(ctx)
+	if err != nil {
+		r.options.Log.Warn("changes of interfaces are noticed late", "error", err)
+	}
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case _, open := <-changes:
+			if !open {
+				changes = nil
+			}
+			r.follow()
 		case <-ticks.C:
-			r.mu.Lock()
-			r.reconcile()
-			r.mu.Unlock()
+			if changes == nil && ctx.Err() == nil {
+				changes, _ = hook.WatchDevices(ctx)
+			}
+			r.follow()
 		case <-r.proved:
 			r.mu.Lock()
 			for _, s := range r.sources {
@@ -125,6 +139,13 @@ func (r *Runner) Run(ctx context.Context) {
 			r.mu.Unlock()
 		}
 	}
+}
+
+// follow applies changes of the host.
+func (r *Runner) follow() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.reconcile()
 }
 
 // wake has the sources choose their packets again.
@@ -280,6 +301,7 @@ func (r *Runner) Close() error {
 func (r *Runner) reconcile() {
 	r.learnAddresses()
 	devices := r.placed()
+	r.rename()
 	for _, device := range slices.Collect(maps.Keys(r.sources)) {
 		if len(devices[device].sources) == 0 {
 			r.report(roleSource, device, r.sources[device].close())

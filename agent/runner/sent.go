@@ -75,6 +75,16 @@ func newSentReader(device string, read func() ([]source.Sent, error), blocks fun
 	return r
 }
 
+// rename changes the name of the device in rows.
+func (r *sentReader) rename(device string) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.device = device
+}
+
 // assign replaces the tasks; that of an unchanged one keeps its flows and its period.
 func (r *sentReader) assign(tasks []sourceTask) {
 	if r == nil {

@@ -9,6 +9,7 @@ import (
 	"math/bits"
 	"net/netip"
 	"slices"
+	"sync"
 	"time"
 
 	"pillion.dev/agent/validation"
@@ -21,6 +22,7 @@ import (
 // says.
 type deviceSource struct {
 	device hook.Device
+	naming sync.Mutex // held to change device, and to read it without the lock of the runner
 	owner  *hook.Owner
 	probe  *source.Source
 	tasks  []sourceTask
@@ -155,19 +157,26 @@ func (s *deviceSource) follow(tasks []sourceTask, pulse session.Pulse) error {
 	return s.choose(pulse)
 }
 
+// name is the device's, for those that do not hold the lock of the runner.
+func (s *deviceSource) name() string {
+	s.naming.Lock()
+	defer s.naming.Unlock()
+	return s.device.Name
+}
+
 func (s *deviceSource) followDevice() error {
-	now, err := hook.Find(s.device.Name)
+	now, err := s.device.Now()
 	if err != nil {
 		return err
-	}
-	if now.Index != s.device.Index {
-		return fmt.Errorf("follow device %q: it was replaced", s.device.Name)
 	}
 	if now != s.device {
 		if err := s.probe.Follow(now); err != nil {
 			return err
 		}
+		s.naming.Lock()
 		s.device = now
+		s.naming.Unlock()
+		s.sent.rename(now.Name)
 	}
 	if present, err := s.probe.Present(); err != nil {
 		return err

@@ -48,15 +48,31 @@ func Find(name string) (Device, error) {
 	if err != nil {
 		return Device{}, fmt.Errorf("find device %q: %w", name, err)
 	}
+	return describe(link)
+}
+
+// Now looks the device up again, by its index: another name does not make it another device.
+func (d Device) Now() (Device, error) {
+	link, err := netlink.LinkByIndex(d.Index)
+	if errors.As(err, &netlink.LinkNotFoundError{}) {
+		return Device{}, fmt.Errorf("follow device %q: %w: it was removed", d.Name, ErrNoDevice)
+	}
+	if err != nil {
+		return Device{}, fmt.Errorf("follow device %q: %w", d.Name, err)
+	}
+	return describe(link)
+}
+
+func describe(link netlink.Link) (Device, error) {
 	attrs := link.Attrs()
-	device := Device{Name: name, Index: attrs.Index, MTU: attrs.MTU, WholeTunnels: wholeTunnels(attrs)}
+	device := Device{Name: attrs.Name, Index: attrs.Index, MTU: attrs.MTU, WholeTunnels: wholeTunnels(attrs)}
 	switch attrs.EncapType {
 	case "ether", "loopback":
 		device.LinkLength = 14
 	case "none", "ppp", "rawip":
 		device.LinkLength = 0
 	default:
-		return Device{}, fmt.Errorf("use device %q: %w: %s", name, ErrLink, attrs.EncapType)
+		return Device{}, fmt.Errorf("use device %q: %w: %s", attrs.Name, ErrLink, attrs.EncapType)
 	}
 	return device, nil
 }

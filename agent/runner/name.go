@@ -1,0 +1,56 @@
+package runner
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/vishvananda/netlink"
+)
+
+// byIndex returns the tasks by the present names of their devices. A device that was renamed since
+// its tasks were placed is still the same one, also for a session that selects it by its earlier
+// name, as long as no other device has that name.
+func (r *Runner) byIndex(placed map[string]deviceTasks) map[string]deviceTasks {
+	indexes, devices := map[string]int{}, map[string]deviceTasks{}
+	r.names = map[int]string{}
+	for _, name := range slices.Sorted(maps.Keys(placed)) {
+		present := name
+		index := r.indexes[name]
+		if found, err := netlink.LinkByName(name); err == nil {
+			index = found.Attrs().Index
+		} else if renamed, err := netlink.LinkByIndex(index); index != 0 && err == nil {
+			present = renamed.Attrs().Name
+		}
+		indexes[name], r.names[index] = index, present
+		tasks := devices[present]
+		tasks.sources = append(tasks.sources, placed[name].sources...)
+		tasks.destinations = append(tasks.destinations, placed[name].destinations...)
+		devices[present] = tasks
+	}
+	r.indexes = indexes
+	return devices
+}
+
+// rename gives what runs on devices the names of these that byIndex has found.
+func (r *Runner) rename() {
+	rekey(r.sources, r.names, func(s *deviceSource) int { return s.device.Index }, func(s *deviceSource) { r.report(roleSource, s.name(), s.close()) })
+	rekey(r.destinations, r.names, func(d *deviceDestination) int { return d.device.Index }, func(d *deviceDestination) { r.report(roleDestination, d.device.Name, d.close()) })
+}
+
+// rekey moves what runs on a renamed device to its new name, and closes what runs on a device that
+// is gone if another one has taken its name.
+func rekey[T any](running map[string]T, names map[int]string, index func(T) int, gone func(T)) {
+	renamed := map[string]T{}
+	for name, one := range running {
+		if now, ok := names[index(one)]; ok && now != name {
+			delete(running, name)
+			renamed[now] = one
+		}
+	}
+	for name, one := range renamed {
+		if last, ok := running[name]; ok {
+			gone(last)
+		}
+		running[name] = one
+	}
+}
