@@ -56,12 +56,12 @@ func newParts(t *testing.T, options Options) *parts {
 		t.Fatal(err)
 	}
 	var setup string
-	if p.remote, err = Connect(far, &setup); err != nil || setup != "welcome" {
+	if p.remote, err = Connect(far, &setup, func() {}); err != nil || setup != "welcome" {
 		t.Fatalf("setup %q, %v", setup, err)
 	}
 	options.Sink, options.Log, options.Interval = p.server.Sink, slog.New(slog.DiscardHandler), time.Hour
 	go func() { p.served <- p.server.Run(t.Context(), func() *Loader { return New(options) }) }()
-	if err := p.remote.Start(func(point string, _ measure.Sample) { p.shelf.add(point) }, func() {}); err != nil {
+	if err := p.remote.Start(func(point string, _ measure.Sample) { p.shelf.add(point) }); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -76,6 +76,34 @@ func newParts(t *testing.T, options Options) *parts {
 		}
 	})
 	return p
+}
+
+// TestStopBeforeStart: the unprivileged part is told to end although it has not started the Loader, and
+// also learns so that the other part is gone.
+func TestStopBeforeStart(t *testing.T) {
+	for name, stop := range map[string]func(*Server, net.Conn){
+		"asked to": func(server *Server, _ net.Conn) { server.Stop() },
+		"alone":    func(_ *Server, near net.Conn) { near.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			near, far := pair(t)
+			server, err := NewServer(near, "welcome", func() {})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var setup string
+			stopped := make(chan struct{}, 2)
+			remote, err := Connect(far, &setup, func() { stopped <- struct{}{} })
+			if err != nil {
+				t.Fatal(err)
+			}
+			stop(server, near)
+			<-stopped
+			if err := remote.Disconnect(); err != nil && !errors.Is(err, errClosed) {
+				t.Error(err)
+			}
+		})
+	}
 }
 
 // TestLink: requests are answered, rows arrive, and the last ones before Close returns.
@@ -356,7 +384,7 @@ func BenchmarkLink(b *testing.B) {
 		b.Fatal(err)
 	}
 	var setup string
-	remote, err := Connect(far, &setup)
+	remote, err := Connect(far, &setup, func() {})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -366,7 +394,7 @@ func BenchmarkLink(b *testing.B) {
 		if n++; n == b.N {
 			came <- struct{}{}
 		}
-	}, func() {}); err != nil {
+	}); err != nil {
 		b.Fatal(err)
 	}
 	b.ResetTimer()

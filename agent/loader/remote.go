@@ -17,11 +17,10 @@ import (
 // Remote is a Loader in another process, as the unprivileged end of the link sees it.
 type Remote struct {
 	link *link
-	// Sink takes the rows; Stop is called when the agent is to end.
-	sink func(point string, sample measure.Sample)
-	stop func()
+	stop func() // called when the agent is to end
 
 	mu      sync.Mutex
+	sink    func(point string, sample measure.Sample) // takes the rows; nil before Start
 	last    uint64 // number of a request
 	waiting map[uint64]chan<- answer
 	ended   error
@@ -32,9 +31,10 @@ type answer struct {
 	err   error
 }
 
-// Connect reads the setup and returns the Remote, which reads nothing else before Start.
-func Connect(conn net.Conn, setup any) (*Remote, error) {
-	r := &Remote{link: newLink(conn), waiting: map[uint64]chan<- answer{}}
+// Connect reads the setup. The Remote calls stop when the agent is to end, or the link is closed,
+// also before Start.
+func Connect(conn net.Conn, setup any, stop func()) (*Remote, error) {
+	r := &Remote{link: newLink(conn), stop: stop, waiting: map[uint64]chan<- answer{}}
 	k, _, text, err := r.link.receive(messageMax, nil)
 	if err == nil && k != kindSetup {
 		err = fmt.Errorf("message of kind %d instead of the setup", k)
@@ -45,18 +45,16 @@ func Connect(conn net.Conn, setup any) (*Remote, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("read setup: %w", err), r.link.close())
 	}
+	go r.run()
 	return r, nil
 }
 
-// Start starts the Loader, and passes its rows to the sink. It calls stop when the agent is
-// to end, or the link is closed.
-func (r *Remote) Start(sink func(point string, sample measure.Sample), stop func()) error {
-	r.sink, r.stop = sink, stop
-	if err := r.link.send(kindStart, 0, nil); err != nil {
-		return err
-	}
-	go r.run()
-	return nil
+// Start starts the Loader, and passes its rows to the sink.
+func (r *Remote) Start(sink func(point string, sample measure.Sample)) error {
+	r.mu.Lock()
+	r.sink = sink
+	r.mu.Unlock()
+	return r.link.send(kindStart, 0, nil)
 }
 
 func (r *Remote) run() {
@@ -90,7 +88,13 @@ func (r *Remote) receive() error {
 				return err
 			}
 			sample = row
-			r.sink(point, row)
+			r.mu.Lock()
+			sink := r.sink
+			r.mu.Unlock()
+			if sink == nil {
+				return errNotStarted
+			}
+			sink(point, row)
 		case kindReply:
 			memory = nil
 			r.answered(number, answer{reply: content})

@@ -106,6 +106,9 @@ func run(ctx context.Context, config Config, log *slog.Logger, ready func(), loa
 	defer cancel()
 	s.ctx = own
 	if err := s.open(ctx, load); err != nil {
+		if s.identity == nil && ctx.Err() != nil { // stopped while it joins, which has been logged
+			err = nil
+		}
 		return errors.Join(err, s.close())
 	}
 	s.run(own)

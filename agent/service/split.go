@@ -180,18 +180,18 @@ func outcome(process *confine.Process) error {
 // closed or the privileged part asks it to end. Logger returns the log.
 func RunUnprivileged(ctx context.Context, conn net.Conn, logger func(debug bool) *slog.Logger) error {
 	var told setup
-	remote, err := loader.Connect(conn, &told)
+	ctx, cancel := context.WithCancel(ctx) // without the other part there is nothing to do
+	defer cancel()
+	remote, err := loader.Connect(conn, &told, cancel)
 	if err != nil {
 		return err
 	}
 	config := told.Config
 	config.JoinToken, config.SpoolBytes, config.Folder = told.Token, quantity.Size(told.Spool), reachable(config.Folder)
 	config.OMLSpoolBytes = quantity.Size(told.Reported)
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	err = run(ctx, config, logger(told.Debug), remote.Ready, func(s *service) (privileged, error) {
 		inject := func(point string, sample measure.Sample) { s.streams.inject(&measure.Schema{Name: point}, sample) }
-		return remote, remote.Start(inject, cancel) // without the other part there is nothing to do
+		return remote, remote.Start(inject)
 	})
 	return errors.Join(err, remote.Disconnect())
 }
