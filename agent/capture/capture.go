@@ -132,6 +132,10 @@ func (c *capture) take(p Packet) error {
 			return err
 		}
 	}
+	if p.Time.IsZero() {
+		c.skip(reasonTime)
+		return nil
+	}
 	if len(p.Data) > c.o.Snap {
 		p.Data = p.Data[:c.o.Snap]
 	}

@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -116,6 +117,12 @@ func (d *decoder) link(link layers.LinkType, data []byte) error {
 			return err
 		}
 		return d.typed(d.cooked.EthernetType, d.cooked.Payload)
+	case layers.LinkTypeLinuxSLL2:
+		const header = 20
+		if len(data) < header {
+			return errShort
+		}
+		return d.typed(layers.EthernetType(binary.BigEndian.Uint16(data)), data[header:])
 	}
 	return errLink
 }

@@ -39,13 +39,15 @@ func rowText(schema *measure.Schema, sample measure.Sample) string {
 
 // Headers by hand, from the RFCs.
 const (
-	macs    = "0200 0000 0002 0200 0000 0001"
-	ip4     = "45b8 0036 1234 4000 40 11 abcd 0a000001 0a000002"
-	udp     = "0035 9c40 0022 beef"
-	ip4tcp  = "4500 0030 0001 2000 3f 06 0102 0a000001 0a000002"
-	tcp     = "0050 c350 00000001 00000002 60 12 7210 1c46 0000 0204 05b4"
-	ip6     = "6ab12345 0010 11 40 20010db8000000000000000000000001 20010db8000000000000000000000002"
-	udp6    = "1f90 0035 0010 0000 0102030405060708"
+	macs   = "0200 0000 0002 0200 0000 0001"
+	ip4    = "45b8 0036 1234 4000 40 11 abcd 0a000001 0a000002"
+	udp    = "0035 9c40 0022 beef"
+	ip4tcp = "4500 0030 0001 2000 3f 06 0102 0a000001 0a000002"
+	tcp    = "0050 c350 00000001 00000002 60 12 7210 1c46 0000 0204 05b4"
+	ip6    = "6ab12345 0010 11 40 20010db8000000000000000000000001 20010db8000000000000000000000002"
+	udp6   = "1f90 0035 0010 0000 0102030405060708"
+	// behind the EtherType: interface 3, Ethernet, outgoing
+	sll2    = "0000 00000003 0001 04 06 0200000000010000"
 	payload = "0000000000000000000000000000000000000000000000000000"
 	rowEth4 = "ethernet src=02:00:00:00:00:01 dst=02:00:00:00:00:02 type=2048 bytes=%d"
 )
@@ -79,15 +81,18 @@ var packets = map[string]struct {
 			"radiotap rate_mbps=54 freq_mhz=2412 signal_dbm=-42 noise_dbm=-95 bytes=106",
 			"ip version=4 src=10.0.0.1 dst=10.0.0.2 proto=17 tos=184 ttl=64 bytes=54 id=4660 fragment_offset=0 more_fragments=0 checksum=43981",
 			"udp sport=53 dport=40000 bytes=34 checksum=48879"}, ""},
-	"arp":               {layers.LinkTypeEthernet, macs + "0806" + payload + "00000000", []string{strings.Replace(fmt.Sprintf(rowEth4, 44), "2048", "2054", 1)}, ""},
-	"cut in tcp":        {layers.LinkTypeRaw, ip4tcp + "0050 c350 00000001", []string{"ip version=4 src=10.0.0.1 dst=10.0.0.2 proto=6 tos=0 ttl=63 bytes=48 id=1 fragment_offset=0 more_fragments=1 checksum=258"}, reasonShort},
-	"cut in ethernet":   {layers.LinkTypeEthernet, "0200 0000", nil, reasonShort},
-	"nothing":           {layers.LinkTypeRaw, "", nil, reasonShort},
-	"IP of version 7":   {layers.LinkTypeRaw, "75" + ip4[2:], nil, reasonMalformed},
-	"header too small":  {layers.LinkTypeRaw, "43" + ip4[2:] + udp + payload, nil, reasonMalformed},
-	"unknown link":      {layers.LinkTypeFDDI, macs, nil, reasonLink},
-	"BSD loopback":      {layers.LinkTypeNull, "02000000" + ip4[:40], nil, reasonShort},
-	"Linux, any device": {layers.LinkTypeLinuxSLL, "0000 0001 0006 020000000001 0000 86dd" + ip6 + udp6, []string{"ip version=6 src=2001:db8::1 dst=2001:db8::2 proto=17 tos=171 ttl=64 bytes=56 fragment_offset=0 more_fragments=0 flow_label=74565", "udp sport=8080 dport=53 bytes=16 checksum=0"}, ""},
+	"arp":                          {layers.LinkTypeEthernet, macs + "0806" + payload + "00000000", []string{strings.Replace(fmt.Sprintf(rowEth4, 44), "2048", "2054", 1)}, ""},
+	"cut in tcp":                   {layers.LinkTypeRaw, ip4tcp + "0050 c350 00000001", []string{"ip version=4 src=10.0.0.1 dst=10.0.0.2 proto=6 tos=0 ttl=63 bytes=48 id=1 fragment_offset=0 more_fragments=1 checksum=258"}, reasonShort},
+	"cut in ethernet":              {layers.LinkTypeEthernet, "0200 0000", nil, reasonShort},
+	"nothing":                      {layers.LinkTypeRaw, "", nil, reasonShort},
+	"IP of version 7":              {layers.LinkTypeRaw, "75" + ip4[2:], nil, reasonMalformed},
+	"header too small":             {layers.LinkTypeRaw, "43" + ip4[2:] + udp + payload, nil, reasonMalformed},
+	"unknown link":                 {layers.LinkTypeFDDI, macs, nil, reasonLink},
+	"BSD loopback":                 {layers.LinkTypeNull, "02000000" + ip4[:40], nil, reasonShort},
+	"Linux, any device, version 2": {layers.LinkTypeLinuxSLL2, "86dd" + sll2 + ip6 + udp6, []string{"ip version=6 src=2001:db8::1 dst=2001:db8::2 proto=17 tos=171 ttl=64 bytes=56 fragment_offset=0 more_fragments=0 flow_label=74565", "udp sport=8080 dport=53 bytes=16 checksum=0"}, ""},
+	"ARP on any device":            {layers.LinkTypeLinuxSLL2, "0806" + sll2 + payload, nil, ""},
+	"cut in version 2":             {layers.LinkTypeLinuxSLL2, "0800" + sll2[:4], nil, reasonShort},
+	"Linux, any device":            {layers.LinkTypeLinuxSLL, "0000 0001 0006 020000000001 0000 86dd" + ip6 + udp6, []string{"ip version=6 src=2001:db8::1 dst=2001:db8::2 proto=17 tos=171 ttl=64 bytes=56 fragment_offset=0 more_fragments=0 flow_label=74565", "udp sport=8080 dport=53 bytes=16 checksum=0"}, ""},
 }
 
 func TestDecode(t *testing.T) {

@@ -86,7 +86,8 @@ type shape struct {
 
 var shapes = map[layers.LinkType]shape{
 	layers.LinkTypeEthernet: {kind: 12, network: 14}, layers.LinkTypeLinuxSLL: {kind: 14, network: 16},
-	layers.LinkTypeRaw: {kind: -1}, 12: {kind: -1}, 14: {kind: -1},
+	layers.LinkTypeLinuxSLL2: {kind: 0, network: 20},
+	layers.LinkTypeRaw:       {kind: -1}, 12: {kind: -1}, 14: {kind: -1},
 	layers.LinkTypeIPv4: {kind: -1}, layers.LinkTypeIPv6: {kind: -1},
 	layers.LinkTypeNull: {kind: -1, network: 4}, layers.LinkTypeLoop: {kind: -1, network: 4},
 }

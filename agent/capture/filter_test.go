@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -55,11 +56,11 @@ func frames(t testing.TB) [][]byte {
 	return all
 }
 
-func writeFile(t testing.TB, packets [][]byte) string {
+func writeFile(t testing.TB, link layers.LinkType, packets [][]byte) string {
 	t.Helper()
 	var b bytes.Buffer
 	w := pcapgo.NewWriterNanos(&b)
-	if err := w.WriteFileHeader(65535, layers.LinkTypeEthernet); err != nil {
+	if err := w.WriteFileHeader(65535, link); err != nil {
 		t.Fatal(err)
 	}
 	for i, p := range packets {
@@ -95,10 +96,26 @@ func TestFilterAgainstTcpdump(t *testing.T) {
 	if _, err := exec.LookPath("tcpdump"); err != nil {
 		t.Skip("no tcpdump to compare with")
 	}
-	packets := frames(t)
-	path := writeFile(t, packets)
+	for link, header := range map[layers.LinkType]func(kind []byte) []byte{
+		layers.LinkTypeEthernet:  func(kind []byte) []byte { return append(bytesOf(t, macs), kind...) },
+		layers.LinkTypeLinuxSLL:  func(kind []byte) []byte { return append(bytesOf(t, "0000 0001 0006 020000000001 0000"), kind...) },
+		layers.LinkTypeLinuxSLL2: func(kind []byte) []byte { return append(kind, bytesOf(t, sll2)...) },
+	} {
+		t.Run(link.String(), func(t *testing.T) {
+			packets := frames(t)
+			for i, p := range packets {
+				packets[i] = append(header(slices.Clone(p[12:14])), p[14:]...)
+			}
+			againstTcpdump(t, link, packets)
+		})
+	}
+}
+
+func againstTcpdump(t *testing.T, link layers.LinkType, packets [][]byte) {
+	t.Helper()
+	path := writeFile(t, link, packets)
 	for _, expression := range expressions {
-		f, err := compileFilter(expression, layers.LinkTypeEthernet)
+		f, err := compileFilter(expression, link)
 		if err != nil {
 			t.Errorf("%q: %v", expression, err)
 			continue
@@ -160,7 +177,7 @@ func FuzzFilter(f *testing.F) {
 }
 
 func TestFile(t *testing.T) {
-	path := writeFile(t, frames(t))
+	path := writeFile(t, layers.LinkTypeEthernet, frames(t))
 	for name, test := range map[string]struct {
 		o    Options
 		want string
@@ -189,9 +206,19 @@ func TestFile(t *testing.T) {
 	}
 }
 
+// TestFileWithoutTimes: packets that a file has no time for are counted.
+func TestFileWithoutTimes(t *testing.T) {
+	file := bytesOf(t, "0a0d0d0a0000001c1a2b3c4d00010000ffffffffffffffff0000001c"+"0000000100000014006500000000000000000014"+
+		"0000000300000028000000c8"+strings.ReplaceAll(ip4tcp, " ", "")+"0050c35000000028")
+	c := newCapture(Options{Sink: func(*measure.Schema, measure.Sample) { t.Error("a row without a time") }})
+	if err := c.readFrom(t.Context(), bytes.NewReader(file)); err != nil || c.tally.String() != "1 packets = 0 decoded + 0 partial + 1 (time 1) skipped; 0 filtered out, 0 dropped by the kernel, 0 unread" {
+		t.Errorf("%v, %v", c.tally, err)
+	}
+}
+
 // FuzzFile: no file causes a crash.
 func FuzzFile(f *testing.F) {
-	whole, err := os.ReadFile(writeFile(f, frames(f)[:4]))
+	whole, err := os.ReadFile(writeFile(f, layers.LinkTypeEthernet, frames(f)[:4]))
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -35,6 +35,7 @@ const (
 	reasonShort     = "short"     // truncated within a header, by the snapshot length or before
 	reasonMalformed = "malformed" // an invalid header
 	reasonLink      = "link"      // an unsupported link layer
+	reasonTime      = "time"      // no time in the file
 	reasonDevice    = "device"    // of another device, before the socket was bound
 )
 

@@ -17,6 +17,7 @@ import (
 	"pillion.dev/agent/view"
 	"pillion.dev/internal/clock"
 	"pillion.dev/internal/netns"
+	"pillion.dev/internal/pcap"
 	"pillion.dev/measure"
 	"pillion.dev/send"
 	"pillion.dev/send/dispatch"
@@ -229,7 +230,7 @@ func Read(path string, replay schedule.Replay, replies bool) (schedule.Schedule,
 	}
 	in := bufio.NewReader(file)
 	magic, _ := in.Peek(4) // shorter files are neither
-	if len(magic) == 4 && schedule.IsCapture([4]byte(magic)) {
+	if len(magic) == 4 && pcap.IsCapture([4]byte(magic)) {
 		if replies {
 			return nil, nil, nil, errors.Join(fmt.Errorf("%w: replies are matched only with packets that are built, not with those of a capture", schedule.ErrFile), file.Close())
 		}

@@ -7,7 +7,8 @@ import (
 	"os"
 
 	"github.com/gopacket/gopacket/layers"
-	"github.com/gopacket/gopacket/pcapgo"
+
+	"pillion.dev/internal/pcap"
 )
 
 // packet is one of the traffic as a capture has it; times are ns since 1970.
@@ -28,24 +29,24 @@ func readTrace(path string) ([]packet, error) {
 		return nil, fmt.Errorf("read trace: %w", err)
 	}
 	defer file.Close()
-	from, err := pcapgo.NewReader(file)
+	from, err := pcap.NewReader(file)
 	if err != nil {
 		return nil, fmt.Errorf("read trace %s: %w", path, err)
 	}
-	if from.LinkType() != layers.LinkTypeEthernet {
-		return nil, fmt.Errorf("read trace %s: link type %v", path, from.LinkType())
-	}
 	var packets []packet
 	for {
-		data, info, err := from.ReadPacketData()
+		captured, err := from.Next()
 		if err == io.EOF {
 			return packets, nil
 		}
 		if err != nil {
 			return nil, fmt.Errorf("read trace %s: %w", path, err)
 		}
-		if p, ok := parsePacket(data); ok {
-			p.at = info.Timestamp.UnixNano()
+		if link := layers.LinkType(captured.Link); link != layers.LinkTypeEthernet {
+			return nil, fmt.Errorf("read trace %s: link type %v", path, link)
+		}
+		if p, ok := parsePacket(captured.Data); ok {
+			p.at = captured.Time.UnixNano()
 			packets = append(packets, p)
 		}
 	}

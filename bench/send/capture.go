@@ -13,9 +13,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/gopacket/gopacket/pcapgo"
-
 	"pillion.dev/internal/netns"
+	"pillion.dev/internal/pcap"
 )
 
 // capture is a running tcpdump.
@@ -70,20 +69,20 @@ func (c *capture) stop(length int) (stamps []int64, err error) {
 		return nil, err
 	}
 	defer file.Close()
-	packets, err := pcapgo.NewReader(bufio.NewReader(file))
+	packets, err := pcap.NewReader(file)
 	if err != nil {
 		return nil, fmt.Errorf("read capture: %w", err)
 	}
 	for {
-		_, info, err := packets.ReadPacketData()
-		if errors.Is(err, io.EOF) {
+		p, err := packets.Next()
+		if err == io.EOF {
 			return stamps, nil
 		}
 		if err != nil {
 			return nil, fmt.Errorf("read capture: %w", err)
 		}
-		if info.Length == length {
-			stamps = append(stamps, info.Timestamp.UnixNano())
+		if p.Length == length {
+			stamps = append(stamps, p.Time.UnixNano())
 		}
 	}
 }

@@ -2,13 +2,18 @@ package schedule
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
 	"github.com/gopacket/gopacket/pcapgo"
+
+	"pillion.dev/internal/pcap"
 )
 
 // Replay changes the times of a capture.
@@ -19,82 +24,69 @@ type Replay struct {
 	MaxGap time.Duration
 }
 
-// capture is a file that is read packet by packet.
-type capture interface {
-	ReadPacketData() ([]byte, gopacket.CaptureInfo, error)
-	LinkType() layers.LinkType
-}
-
-// IsCapture reports whether a file that begins with these four bytes is a capture.
-func IsCapture(magic [4]byte) bool {
-	switch magic {
-	case [4]byte{0xa1, 0xb2, 0xc3, 0xd4}, [4]byte{0xd4, 0xc3, 0xb2, 0xa1}, // pcap
-		[4]byte{0xa1, 0xb2, 0x3c, 0x4d}, [4]byte{0x4d, 0x3c, 0xb2, 0xa1}, // pcap, nanoseconds
-		[4]byte{0x0a, 0x0d, 0x0d, 0x0a}: // pcapng
-		return true
-	}
-	return false
-}
-
 // ReadCapture reads the packets of a pcap or pcapng file with Ethernet frames. The first
-// is due at 0; a packet that was captured before the one ahead of it is due at once.
-// Packets that were captured only in part have a frame shorter than their size.
+// is due at 0, and each other one at its distance from the first. A packet that was captured
+// before one ahead of it in the file, or that has no time, is due at once; it does not
+// delay the packets after it. Packets that were captured only in part have a frame shorter
+// than their size.
 func ReadCapture(in io.Reader, replay Replay) (Schedule, error) {
-	if replay.Speed < 0 || replay.MaxGap < 0 {
+	if !(replay.Speed >= 0) || replay.MaxGap < 0 {
 		return nil, fmt.Errorf("%w: speed %g, gap %v", ErrPattern, replay.Speed, replay.MaxGap)
 	}
-	b := bufio.NewReader(in)
-	magic, err := b.Peek(4)
+	packets, err := pcap.NewReader(in)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrFile, err)
 	}
-	var c capture
-	if magic[0] == 0x0a {
-		c, err = pcapgo.NewNgReader(b, pcapgo.DefaultNgReaderOptions)
-	} else {
-		c, err = pcapgo.NewReader(b)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrFile, err)
-	}
-	if c.LinkType() != layers.LinkTypeEthernet {
-		return nil, fmt.Errorf("%w: link type %v: Ethernet is needed", ErrFile, c.LinkType())
-	}
-	return replay.packets(c), nil
+	return replay.packets(packets), nil
 }
 
-func (r Replay) packets(c capture) Schedule {
+func (r Replay) packets(packets *pcap.Reader) Schedule {
 	return func(yield func(Entry, error) bool) {
 		var due time.Duration
-		var last time.Time
+		var last time.Time // the latest so far
 		for number := uint32(0); ; number++ {
-			data, info, err := c.ReadPacketData()
+			p, err := packets.Next()
 			if err == io.EOF {
 				return
+			}
+			if link := layers.LinkType(p.Link); err == nil && link != layers.LinkTypeEthernet {
+				err = fmt.Errorf("link type %v: Ethernet is needed", link)
 			}
 			if err != nil {
 				yield(Entry{}, fmt.Errorf("%w, packet %d: %w", ErrFile, number+1, err))
 				return
 			}
-			if number > 0 {
-				due += r.gap(info.Timestamp.Sub(last))
+			if p.Time.After(last) {
+				if !last.IsZero() {
+					gap := r.gap(p.Time.Sub(last))
+					due += min(gap, math.MaxInt64-due)
+				}
+				last = p.Time
 			}
-			last = info.Timestamp
-			if !yield(Entry{Due: due, Number: number, Size: info.Length, Frame: data}, nil) {
+			if !yield(Entry{Due: r.scale(due), Number: number, Size: p.Length, Frame: slices.Clone(p.Data)}, nil) {
 				return
 			}
 		}
 	}
 }
 
+// gap bounds a distance by MaxGap.
 func (r Replay) gap(gap time.Duration) time.Duration {
-	if r.Speed > 0 {
-		gap = time.Duration(float64(gap) / r.Speed)
+	if most := float64(r.MaxGap) * cmp.Or(r.Speed, 1); most > 0 && float64(gap) > most {
+		return time.Duration(most)
 	}
-	if r.MaxGap > 0 {
-		gap = min(gap, r.MaxGap)
+	return gap
+}
+
+// scale divides the sum of distances by Speed, so that rounding does not add up.
+func (r Replay) scale(due time.Duration) time.Duration {
+	if r.Speed == 0 {
+		return due
 	}
-	return max(gap, 0)
+	if scaled := math.Round(float64(due) / r.Speed); scaled < math.MaxInt64 {
+		return time.Duration(scaled)
+	}
+	return math.MaxInt64
 }
 
 // WriteCapture writes frames as a pcap file with nanoseconds, whose times count from the
