@@ -14,6 +14,8 @@ import (
 	"strings"
 
 	"gonum.org/v1/gonum/stat"
+
+	"pillion.dev/internal/iperf3"
 )
 
 // Formats of a run's output.
@@ -49,8 +51,25 @@ func (r Run) ParseOutput(text []byte) (Output, error) {
 
 // objects reads the JSON objects of a text.
 func objects(text []byte) ([]map[string]any, error) {
+	return decodeAll(text, json.NewDecoder(bytes.NewReader(text)))
+}
+
+// iperf3Decoder decodes what iperf3 printed in the form of current versions.
+type iperf3Decoder struct{ *iperf3.Decoder }
+
+func (d iperf3Decoder) Decode(to any) error {
+	text, err := d.Next()
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, to)
+}
+
+func decodeAll(text []byte, decoder interface {
+	Decode(to any) error
+	InputOffset() int64
+}) ([]map[string]any, error) {
 	var list []map[string]any
-	decoder := json.NewDecoder(bytes.NewReader(text))
 	for {
 		var object map[string]any
 		switch err := decoder.Decode(&object); {
@@ -154,7 +173,7 @@ var iperf3Names = map[string][]string{
 }
 
 func parseIperf3(text []byte) (Output, error) {
-	list, err := objects(text)
+	list, err := decodeAll(text, iperf3Decoder{iperf3.NewDecoder(bytes.NewReader(text))})
 	if err != nil {
 		return Output{}, err
 	}

@@ -27,6 +27,10 @@ func TestOutputs(t *testing.T) {
 			Measure{Field: "bits_per_second"}, 8, 1},
 		"iperf3 udp": {Run{Format: "iperf3"}, `{"intervals": [], "end": {"sum": {"bits_per_second": 7, "jitter_ms": 0.5, "lost_percent": 1}}}`,
 			Measure{Field: "jitter_ms"}, 0.5, 0},
+		"iperf3 both ways, up to 3.10": {Run{Format: "iperf3"}, `{"intervals": [{"sum": {"bytes": 1}, "sum": {"bytes": 2}}], "end": {"sum_received": {"bits_per_second": 8}, "sum_received": {"bits_per_second": 2}}}`,
+			Measure{Field: "bits_per_second"}, 8, 1},
+		"iperf3 with nan": {Run{Format: "iperf3"}, `{"intervals": [{"sum": {"lost_percent": -nan}}], "end": {"sum": {"jitter_ms": 0.5, "lost_percent": nan}}}`,
+			Measure{Field: "jitter_ms"}, 0.5, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o, err := c.run.ParseOutput([]byte(c.text))

@@ -9,13 +9,14 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"pillion.dev/agent/capture"
 	"pillion.dev/agent/report"
+	"pillion.dev/internal/clock"
+	"pillion.dev/internal/iperf3"
 	"pillion.dev/measure"
 )
 
@@ -56,37 +57,20 @@ type test struct {
 // testOf reads iperf3's arguments; iperf3 itself checks them.
 func testOf(args []string) (test, error) {
 	t := test{port: defaultPort}
-	for i, arg := range args {
-		value := func(short, long string) (string, bool) {
-			if arg == short || arg == long {
-				if i+1 < len(args) {
-					return args[i+1], true
-				}
-				return "", true
-			}
-			if text, ok := strings.CutPrefix(arg, long+"="); ok {
-				return text, true
-			}
-			return strings.CutPrefix(arg, short)
-		}
-		switch arg {
-		case "-u", "--udp":
+	for _, option := range iperf3.Options(args) {
+		switch option.Name {
+		case "u":
 			t.udp = true
-		case "-s", "--server":
+		case "s":
 			t.isServer = true
-		case "--udp-counters-64bit":
+		case "udp-counters-64bit":
 			t.wide = true
-		default:
-			if strings.HasPrefix(arg, "--") && !strings.HasPrefix(arg, "--port") {
-				continue
+		case "p":
+			port, err := strconv.ParseUint(option.Value, 10, 16)
+			if err != nil || port == 0 {
+				return t, fmt.Errorf("%w: port %q", ErrPackets, option.Value)
 			}
-			if text, ok := value("-p", "--port"); ok {
-				port, err := strconv.ParseUint(text, 10, 16)
-				if err != nil || port == 0 {
-					return t, fmt.Errorf("%w: port %q", ErrPackets, text)
-				}
-				t.port = uint16(port)
-			}
+			t.port = uint16(port)
 		}
 	}
 	if !t.udp && !t.isServer {
@@ -109,7 +93,7 @@ func (o Options) packets(ctx context.Context, r *reader) (func() (int, error), e
 	if err != nil {
 		return nil, err
 	}
-	d := &datagrams{test: t, local: local, put: o.Report.Put}
+	d := &datagrams{test: t, local: local, put: o.Report.Put, monotonicOffset: clock.MonotonicOffset}
 	r.started = &d.pid
 	// Datagrams may still be on their way when the context ends.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -152,14 +136,21 @@ func addresses() ([]netip.Addr, error) {
 	return local, nil
 }
 
+// uptimeMax separates times of a monotonic clock, which iperf3 writes since 3.7, from times since
+// 1970: no host has been up for 30 years.
+const uptimeMax = 30 * 365 * 24 * time.Hour
+
 // datagrams turns captured datagrams into rows.
 type datagrams struct {
 	test
 	local []netip.Addr
 	put   func(*measure.Schema, measure.Sample) error
-	pid   atomic.Int64
-	rows  int
-	err   error
+	// monotonicOffset is this host's real-time minus its monotonic clock.
+	monotonicOffset func() (time.Duration, error)
+
+	pid  atomic.Int64
+	rows int
+	err  error
 }
 
 // take reports a datagram of the test's data.
@@ -174,9 +165,19 @@ func (d *datagrams) take(p capture.Datagram) {
 	}
 	sample := measure.Sample{
 		measure.TimeValue(p.Time), measure.Uint32Value(uint32(d.pid.Load())), measure.Int64Value(int64(client)),
-		measure.Uint64Value(id), measure.Uint32Value(uint32(p.Length)), measure.Int64Value(sent), {}, {},
+		measure.Uint64Value(id), measure.Uint32Value(uint32(p.Length)), {}, {}, {},
 	}
-	if !slices.Contains(d.local, p.Src.Addr()) || slices.Contains(d.local, p.Dst.Addr()) {
+	fromHere := slices.Contains(d.local, p.Src.Addr())
+	uptime := sent < uptimeMax.Microseconds()
+	if uptime && fromHere {
+		if offset, err := d.monotonicOffset(); err == nil {
+			sent, uptime = sent+offset.Microseconds(), false
+		}
+	}
+	if !uptime {
+		sample[5] = measure.Int64Value(sent)
+	}
+	if !fromHere || slices.Contains(d.local, p.Dst.Addr()) {
 		received := p.Time.UnixMicro()
 		sample[6], sample[7] = measure.Int64Value(received), measure.Int64Value(received-sent)
 	}
@@ -187,7 +188,7 @@ func (d *datagrams) take(p capture.Datagram) {
 }
 
 // parseDatagram reads the head of a datagram of iperf3: seconds and microseconds of its
-// sending, and its number, of 32 or 64 bits.
+// sending, since 1970 in versions up to 3.6 and since the boot in later ones, and its number, of 32 or 64 bits.
 func parseDatagram(data []byte, wide bool) (id uint64, sentUs int64, ok bool) {
 	size := 12
 	if wide {

@@ -1,6 +1,7 @@
 package iperf
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,64 +12,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"pillion.dev/internal/iperf3"
 	"pillion.dev/measure"
 )
 
 // ErrOutput marks output of iperf3 that cannot be parsed.
 var ErrOutput = errors.New("unexpected output of iperf3")
-
-// document is the output of --json.
-type document struct {
-	Start     *start     `json:"start"`
-	Intervals []interval `json:"intervals"`
-	Error     string     `json:"error"`
-}
-
-// event is a line of --json-stream.
-type event struct {
-	Event string          `json:"event"`
-	Data  json.RawMessage `json:"data"`
-}
-
-type start struct {
-	Version    string `json:"version"`
-	SystemInfo string `json:"system_info"`
-	Timestamp  struct {
-		Seconds float64 `json:"timesecs"`
-	} `json:"timestamp"`
-	Test struct {
-		Protocol string `json:"protocol"`
-	} `json:"test_start"`
-	Connecting struct {
-		Host string  `json:"host"`
-		Port float64 `json:"port"`
-	} `json:"connecting_to"`
-}
-
-type interval struct {
-	Streams []numbers `json:"streams"`
-	Sum     *numbers  `json:"sum"`
-	Reverse *numbers  `json:"sum_bidir_reverse"`
-}
-
-// numbers are pointers, since many are present in some tests only.
-type numbers struct {
-	Socket      *float64 `json:"socket"`
-	Start       *float64 `json:"start"`
-	End         *float64 `json:"end"`
-	Seconds     *float64 `json:"seconds"`
-	Bytes       *float64 `json:"bytes"`
-	Rate        *float64 `json:"bits_per_second"`
-	Retransmits *float64 `json:"retransmits"`
-	Window      *float64 `json:"snd_cwnd"`
-	RTT         *float64 `json:"rtt"`
-	Variation   *float64 `json:"rttvar"`
-	Jitter      *float64 `json:"jitter_ms"`
-	Lost        *float64 `json:"lost_packets"`
-	Packets     *float64 `json:"packets"`
-	Sender      *bool    `json:"sender"`
-	Omitted     *bool    `json:"omitted"`
-}
 
 // reader turns output into rows and notes.
 type reader struct {
@@ -78,6 +27,8 @@ type reader struct {
 	// streamed output is timed here.
 	begin time.Time
 	now   func() time.Time
+	// omit is the time after which the times of intervals begin at 0 again.
+	omit  time.Duration
 	rows  int
 	style Style
 	pid   int // of iperf3
@@ -88,23 +39,24 @@ type reader struct {
 
 // read parses all output, with or without --json-stream.
 func (r *reader) read(from io.Reader) error {
-	objects := json.NewDecoder(from)
-	for {
-		var object struct {
-			document
-			event
-		}
-		err := objects.Decode(&object)
-		if errors.Is(err, io.EOF) {
+	objects := iperf3.NewDecoder(from)
+	for streamed := false; ; {
+		text, err := objects.Next()
+		if err == io.EOF {
 			return nil
 		}
-		if err != nil {
-			return fmt.Errorf("%w: %w", ErrOutput, err)
+		var object iperf3.Object
+		if err == nil {
+			err = json.Unmarshal(text, &object)
 		}
-		if object.Event != "" {
-			err = r.event(object.event)
-		} else {
-			err = r.document(object.document)
+		switch {
+		case err != nil:
+			return fmt.Errorf("%w: %w", ErrOutput, err)
+		case object.Event != "":
+			streamed = true
+			err = r.event(object)
+		case !streamed: // otherwise it repeats the events
+			err = r.document(object)
 		}
 		if err != nil {
 			return err
@@ -120,17 +72,17 @@ func (r *reader) begun(pid int) {
 	}
 }
 
-func (r *reader) event(e event) error {
+func (r *reader) event(e iperf3.Object) error {
 	var err error
 	switch e.Event {
 	case "start":
-		var start start
+		var start iperf3.Start
 		if err = json.Unmarshal(e.Data, &start); err == nil {
 			r.begin = r.now()
 			return r.start(&start)
 		}
 	case "interval":
-		var i interval
+		var i iperf3.Interval
 		if err = json.Unmarshal(e.Data, &i); err == nil {
 			if r.begin.IsZero() {
 				r.begin = r.now()
@@ -147,13 +99,14 @@ func (r *reader) event(e event) error {
 	return fmt.Errorf("%w: event %q: %w", ErrOutput, e.Event, err)
 }
 
-func (r *reader) document(d document) error {
+func (r *reader) document(d iperf3.Object) error {
 	if d.Error != "" {
 		r.fault = d.Error
 	}
 	if d.Start != nil {
-		if s := d.Start.Timestamp.Seconds; s > 0 && s < 1<<33 {
-			r.begin = time.UnixMicro(int64(s * 1e6))
+		at := d.Start.Timestamp
+		if s := cmp.Or(at.Millis.Value/1e3, at.Seconds.Value); s > 0 && s < 1<<33 {
+			r.begin = time.UnixMicro(int64(math.Round(s * 1e6)))
 		}
 		if err := r.start(d.Start); err != nil {
 			return err
@@ -170,10 +123,13 @@ func (r *reader) document(d document) error {
 	return nil
 }
 
-func (r *reader) start(s *start) error {
+func (r *reader) start(s *iperf3.Start) error {
+	if omit := s.Test.Omit.Value; omit > 0 && omit < secondsMax {
+		r.omit = time.Duration(omit * 1e9)
+	}
 	var target string
 	if s.Connecting.Host != "" {
-		target = fmt.Sprintf("%s port %.0f", s.Connecting.Host, s.Connecting.Port)
+		target = fmt.Sprintf("%s port %.0f", s.Connecting.Host, s.Connecting.Port.Value)
 	}
 	for _, note := range []struct{ key, value string }{
 		{"iperf3_version", s.Version}, {"system_info", s.SystemInfo}, {"protocol", s.Test.Protocol}, {"server", target},
@@ -188,14 +144,14 @@ func (r *reader) start(s *start) error {
 	return nil
 }
 
-func (r *reader) interval(i interval) error {
+func (r *reader) interval(i iperf3.Interval) error {
 	switch r.style {
 	case PerPacket:
 		return nil // the capture has them
 	case Aggregates:
 		return r.aggregates(i)
 	}
-	for _, sum := range []*numbers{i.Sum, i.Reverse} {
+	for _, sum := range []*iperf3.Numbers{i.Sum, i.Reverse} {
 		if sum != nil {
 			if err := r.row(&Interval, r.common(sum, r.time(sum))); err != nil {
 				return err
@@ -213,7 +169,7 @@ func (r *reader) interval(i interval) error {
 }
 
 // aggregates reports the streams of an interval as OML's iperf does: only what is known.
-func (r *reader) aggregates(i interval) error {
+func (r *reader) aggregates(i iperf3.Interval) error {
 	for k := range i.Streams {
 		n := &i.Streams[k]
 		common := measure.Sample{r.time(n), measure.Uint32Value(uint32(r.pid)), integer(n.Socket), number(n.Start), number(n.End)}
@@ -241,44 +197,53 @@ func (r *reader) row(schema *measure.Schema, sample measure.Sample) error {
 	return r.put(schema, sample)
 }
 
+// secondsMax bounds times of iperf3, s.
+const secondsMax = 1e9
+
 // time is the end of the interval.
-func (r *reader) time(n *numbers) measure.Value {
-	if n.End == nil || !(*n.End >= 0 && *n.End < 1e9) {
-		return measure.TimeValue(r.begin)
+func (r *reader) time(n *iperf3.Numbers) measure.Value {
+	at := r.begin
+	if n.Omitted == nil || !*n.Omitted {
+		at = at.Add(r.omit)
 	}
-	return measure.TimeValue(r.begin.Add(time.Duration(*n.End * 1e9)))
+	if end := n.End.Value; end >= 0 && end < secondsMax {
+		at = at.Add(time.Duration(end * 1e9))
+	}
+	return measure.TimeValue(at)
 }
 
-func (r *reader) common(n *numbers, at measure.Value) measure.Sample {
+func (r *reader) common(n *iperf3.Numbers, at measure.Value) measure.Sample {
 	return measure.Sample{
 		at, number(n.Start), number(n.End), number(n.Seconds), count(n.Bytes), number(n.Rate), count(n.Retransmits),
 		number(n.Jitter), integer(n.Lost), count(n.Packets), truth(n.Sender), truth(n.Omitted),
 	}
 }
 
-func number(n *float64) measure.Value { return value(n, measure.Float64Value) }
+func number(n iperf3.Number) measure.Value {
+	if !n.Known {
+		return measure.Value{}
+	}
+	return measure.Float64Value(n.Value)
+}
 
-func truth(b *bool) measure.Value { return value(b, measure.BoolValue) }
+func truth(b *bool) measure.Value {
+	if b == nil {
+		return measure.Value{}
+	}
+	return measure.BoolValue(*b)
+}
 
 // count is null for invalid values, such as -1 for unknown.
-func count(n *float64) measure.Value {
-	if n == nil || !(*n >= 0 && *n < math.MaxUint64) {
+func count(n iperf3.Number) measure.Value {
+	if !n.Known || !(n.Value >= 0 && n.Value < math.MaxUint64) {
 		return measure.Value{}
 	}
-	return measure.Uint64Value(uint64(*n))
+	return measure.Uint64Value(uint64(n.Value))
 }
 
-func integer(n *float64) measure.Value {
-	if n == nil || !(math.Abs(*n) < 1<<62) {
+func integer(n iperf3.Number) measure.Value {
+	if !n.Known || !(math.Abs(n.Value) < 1<<62) {
 		return measure.Value{}
 	}
-	return measure.Int64Value(int64(*n))
-}
-
-// value is null without a number.
-func value[T any](n *T, of func(T) measure.Value) measure.Value {
-	if n == nil {
-		return measure.Value{}
-	}
-	return of(*n)
+	return measure.Int64Value(int64(n.Value))
 }

@@ -3,6 +3,8 @@ package iperf
 import (
 	"errors"
 	"fmt"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -93,6 +95,39 @@ func TestRead(t *testing.T) {
 			}
 			if got, want := strings.Join(lines, "\n"), strings.Join(test.want, "\n"); got != want {
 				t.Errorf("got\n%s\nwant\n%s", got, want)
+			}
+		})
+	}
+}
+
+// TestVersions: the rows of each version's output, the files of package internal/iperf3.
+func TestVersions(t *testing.T) {
+	for name, want := range map[string][]string{
+		"3.1.3-udp":    {"22:13:21.0 start=0 end=1 seconds=1 bytes=1000", "22:13:22.0 start=1 end=2 seconds=1 bytes=0 jitter_ms=0.1 lost_packets=0 packets=0 omitted=0"},
+		"3.9-bidir":    {"bytes=1e+06 bits_per_second=8e+06 retransmits=7 sender=1", "bytes=250000 bits_per_second=2e+06 sender=0"},
+		"3.12-omit":    {"22:13:21.0 start=0 end=1 seconds=1 bytes=1 ", "22:13:23.0 start=0 end=1 seconds=1 bytes=3 ", "22:13:24.0 start=1 end=2 seconds=1 bytes=4 "},
+		"3.17-stream":  {"08:00:01.0 start=0 end=1 seconds=1 bytes=8 ", "08:00:02.0 start=0 end=1 seconds=1 bytes=9 "},
+		"3.18-full":    {"08:00:01.0 start=0 end=1 seconds=1 bytes=8 "},
+		"3.20-tcp":     {"22:13:21.7 start=0 end=1 seconds=1 bytes=8 "},
+		"3.5-negative": {"lost_packets=-818638 packets=0 omitted=0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text, err := os.ReadFile("../../internal/iperf3/testdata/" + name + ".json")
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, lines, err := parse(string(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			sums := slices.DeleteFunc(lines, func(line string) bool { return !strings.HasPrefix(line, "iperf3_interval ") })
+			if len(sums) != len(want) {
+				t.Fatalf("%q, want %d", sums, len(want))
+			}
+			for i, part := range want {
+				if !strings.Contains(sums[i], part) {
+					t.Errorf("%q, want %q", sums[i], part)
+				}
 			}
 		})
 	}

@@ -10,7 +10,7 @@ import "pillion.dev/measure"
 
 // measured are the columns that intervals and streams have in common.
 var measured = []measure.Field{
-	{Name: "start", Type: measure.Float64, Unit: "s", Doc: "start of the interval since the start of the test"},
+	{Name: "start", Type: measure.Float64, Unit: "s", Doc: "start of the interval since the start of the test, or since the end of the time skipped by --omit"},
 	{Name: "end", Type: measure.Float64, Unit: "s", Doc: "end of the interval"},
 	{Name: "seconds", Type: measure.Float64, Unit: "s", Doc: "length of the interval"},
 	{Name: "bytes", Type: measure.Uint64, Unit: "bytes", Doc: "bytes sent or received"},
@@ -52,7 +52,7 @@ func connection(doc string, fields ...measure.Field) []measure.Field {
 // aggregate are those of its aggregates.
 func aggregate(fields ...measure.Field) []measure.Field {
 	return connection("number of the stream", append([]measure.Field{
-		{Name: "begin_interval", Type: measure.Float64, Unit: "s", Doc: "start of the interval since the start of the test"},
+		{Name: "begin_interval", Type: measure.Float64, Unit: "s", Doc: "start of the interval since the start of the test, or since the end of the time skipped by --omit"},
 		{Name: "end_interval", Type: measure.Float64, Unit: "s", Doc: "end of the interval"},
 	}, fields...)...)
 }
@@ -74,9 +74,9 @@ var (
 	Packets = measure.Schema{Name: "iperf_packets", Doc: "OML iperf: datagrams sent or received", Fields: connection("port of the client",
 		measure.Field{Name: "packet_id", Type: measure.Uint64, Doc: "number of the datagram in its stream, from 1"},
 		measure.Field{Name: "packet_size", Type: measure.Uint32, Unit: "bytes", Doc: "UDP payload"},
-		measure.Field{Name: "sent_us", Type: measure.Int64, Unit: "us", Doc: "time since 1970 at which iperf3 sent it, by the sender's clock"},
+		measure.Field{Name: "sent_us", Type: measure.Int64, Unit: "us", Doc: "time since 1970 at which iperf3 sent it, by the sender's clock; null of another host whose iperf3 (from 3.7) counts from its boot"},
 		measure.Field{Name: "received_us", Type: measure.Int64, Unit: "us", Doc: "time since 1970 at which the kernel received it; null at the sender"},
-		measure.Field{Name: "transit_us", Type: measure.Int64, Unit: "us", Doc: "received less sent, which includes the difference of the clocks; null at the sender"},
+		measure.Field{Name: "transit_us", Type: measure.Int64, Unit: "us", Doc: "received less sent, which includes the difference of the clocks: with iperf3 from 3.7 on another host an unknown constant, so that only differences between packets mean something; null at the sender"},
 	)}
 )
 
