@@ -8,7 +8,6 @@ import (
 
 	"pillion.dev/measure"
 	"pillion.dev/server/alarm"
-	"pillion.dev/server/control"
 	"pillion.dev/server/event"
 	"pillion.dev/server/notify"
 	"pillion.dev/server/web"
@@ -30,15 +29,11 @@ func (s *server) openAlarms() error {
 // watchedAgents is what rules need to know of agents.
 type watchedAgents struct{ s *server }
 
-// spoolBehind is the number of waiting batches from which rows of an agent count as late.
-const spoolBehind = 32
-
 // Labels implements alarm.Agents, as the following do.
 func (w watchedAgents) Labels() map[string]map[string]string { return w.s.control.Labels() }
 
-func (w watchedAgents) Delivers(name string) bool {
-	agent, err := w.s.control.Agent(name)
-	return err == nil && agent.State == control.Connected && agent.Spool.Batches < spoolBehind
+func (w watchedAgents) Covers(session, name string) (from, until time.Time) {
+	return w.s.control.Covers(session, name)
 }
 
 func (w watchedAgents) ClockAhead(name string) time.Duration { return w.s.control.ClockAhead(name) }

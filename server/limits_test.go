@@ -32,7 +32,7 @@ func (noEvents) Change(event.Change) {}
 type noAgents struct{}
 
 func (noAgents) Labels() map[string]map[string]string { return nil }
-func (noAgents) Delivers(string) bool                 { return true }
+func (noAgents) Covers(string, string) (a, b time.Time) { return a, b }
 func (noAgents) ClockAhead(string) time.Duration      { return 0 }
 func (noAgents) Unheard(time.Duration) []string       { return nil }
 

@@ -242,8 +242,10 @@ type State struct {
 	Instance string    `json:"instance"`
 	Time     time.Time `json:"time"`
 	Started  time.Time `json:"started"`
-	Version  string    `json:"version"`
-	Kernel   string    `json:"kernel"`
+	// Stopping: this is the last report of the process, which ends in an orderly way.
+	Stopping bool   `json:"stopping,omitempty"`
+	Version  string `json:"version"`
+	Kernel   string `json:"kernel"`
 	// Capabilities of the agent; earlier versions state none.
 	Capabilities []string `json:"capabilities,omitempty"`
 	// Boot is the running kernel's boot ID: agents that share it share a clock.

@@ -8,14 +8,15 @@ import (
 const reportEvery = time.Second
 
 // report sends the state of this agent to the server, once a second and as soon as it is
-// connected.
+// connected. The last report says that the agent stops.
 func (s *service) report(ctx context.Context) {
 	ticks := time.NewTicker(reportEvery)
 	defer ticks.Stop()
 	for {
-		s.reportOnce()
+		s.reportOnce(false)
 		select {
 		case <-ctx.Done():
+			s.reportOnce(true)
 			return
 		case <-ticks.C:
 		case <-s.linked:
@@ -23,11 +24,12 @@ func (s *service) report(ctx context.Context) {
 	}
 }
 
-func (s *service) reportOnce() {
+func (s *service) reportOnce(stopping bool) {
 	if !s.bus.Connected() {
 		return
 	}
 	state, err := s.state()
+	state.Stopping = stopping
 	var text []byte
 	if err == nil {
 		text, err = state.Encode()

@@ -41,9 +41,14 @@ type hosts struct {
 }
 
 func (h *hosts) Labels() map[string]map[string]string { return h.labels }
-func (h *hosts) Delivers(agent string) bool           { return !h.away[agent] }
 func (h *hosts) ClockAhead(string) time.Duration      { return 0 }
 func (h *hosts) Unheard(time.Duration) []string       { return h.unheard }
+func (h *hosts) Covers(_, agent string) (from, until time.Time) {
+	if h.away[agent] {
+		return from, until
+	}
+	return start, start.AddDate(1, 0, 0)
+}
 
 // bed is an Evaluator with its own clock, which leads.
 type bed struct {

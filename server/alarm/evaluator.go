@@ -15,8 +15,9 @@ import (
 type Agents interface {
 	// Labels returns the labels of all agents, by name.
 	Labels() map[string]map[string]string
-	// Delivers reports whether an agent reports, and its rows are not waiting for long.
-	Delivers(agent string) bool
+	// Covers returns the time, by the server's clock, for which all rows of an agent about what it received in a session
+	// have arrived; zero times: none.
+	Covers(session, agent string) (from, until time.Time)
 	// ClockAhead is how far the clock of an agent is ahead of the server's.
 	ClockAhead(agent string) time.Duration
 	// Unheard returns the agents that have tasks and have not reported for so long.

@@ -103,6 +103,8 @@ func (s Subject) clone() Subject {
 type quiet struct {
 	// heard is the end of the latest interval in which packets arrived.
 	heard time.Time
+	// waiting are intervals in which packets were sent and of which the destination's rows may still arrive.
+	waiting []departure
 	// from and to are the beginning and the end of the intervals in which packets were sent and none arrived.
 	from, to time.Time
 	sent     uint64
@@ -111,15 +113,27 @@ type quiet struct {
 	lastSent time.Time
 }
 
+// departure is an interval in which a source sent packets.
+type departure struct {
+	begin, end time.Time
+	packets    uint64
+}
+
+// waitingMost bounds the intervals that wait for rows of a destination; the oldest give way.
+const waitingMost = 64
+
 // arrived takes an interval in which packets arrived.
 func (q *quiet) arrived(end time.Time) {
 	if end.After(q.heard) {
 		q.heard = end
 	}
 	if end.After(q.from) {
-		q.from, q.to, q.sent = time.Time{}, time.Time{}, 0
+		q.clear()
 	}
 }
+
+// clear forgets the intervals in which none arrived.
+func (q *quiet) clear() { q.from, q.to, q.sent = time.Time{}, time.Time{}, 0 }
 
 // left takes an interval in which packets were sent.
 func (q *quiet) left(end time.Time, interval time.Duration, packets uint64, now time.Time) {
@@ -127,17 +141,34 @@ func (q *quiet) left(end time.Time, interval time.Duration, packets uint64, now 
 		return
 	}
 	q.lastSent, q.interval = now, interval
-	begin := end.Add(-interval)
-	if begin.Before(q.heard.Add(-quietSlack)) {
-		return // packets of this interval may be those that arrived
+	if len(q.waiting) == waitingMost {
+		q.waiting = slices.Delete(q.waiting, 0, 1)
 	}
-	if q.from.IsZero() {
-		q.from = begin
+	q.waiting = append(q.waiting, departure{end.Add(-interval), end, packets})
+}
+
+// settle judges the intervals that end while the destination's rows are known to be complete: from and until are that
+// time. What was sent before, while it may not have been there, proves nothing.
+func (q *quiet) settle(from, until time.Time) {
+	if q.from.Before(from) {
+		q.clear()
 	}
-	if end.After(q.to) {
-		q.to = end
-	}
-	q.sent += packets
+	q.waiting = slices.DeleteFunc(q.waiting, func(d departure) bool {
+		if d.end.After(until) {
+			return false
+		}
+		// Packets of an interval that began before the last arrival may be those that arrived.
+		if !d.begin.Before(from) && !d.begin.Before(q.heard.Add(-quietSlack)) {
+			if q.from.IsZero() {
+				q.from = d.begin
+			}
+			if d.end.After(q.to) {
+				q.to = d.end
+			}
+			q.sent += d.packets
+		}
+		return true
+	})
 }
 
 // holds reports whether enough packets were sent for long enough and none arrived. Rows of the destination may be

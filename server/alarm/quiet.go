@@ -14,12 +14,12 @@ func (e *Evaluator) judgeSilence(p *pair, now time.Time) {
 		return
 	}
 	q := &p.quiet
+	if len(q.waiting) > 0 || !q.from.IsZero() {
+		q.settle(e.Agents.Covers(p.Session, p.Destination))
+	}
 	idle := now.Sub(q.lastSent) >= max(silentFor, 2*q.interval)
 	for _, s := range p.silences {
 		holds := q.holds(s.rule) && !idle
-		if holds && !s.firing() && !e.Agents.Delivers(p.Destination) {
-			holds = false // its rows may be on their way
-		}
 		k := key{s.rule.Name, p.Subject}
 		switch s.judge(s.rule, holds, idle || !q.holds(s.rule) && q.heard.After(s.since), now) {
 		case begins:

@@ -70,6 +70,7 @@ type host struct {
 	asked      int
 	revoked    bool
 	notice     string // what it was told that was refused
+	stopping   bool   // it says so in its reports
 }
 
 func bed(t *testing.T, test func(*testbed)) {
@@ -137,7 +138,7 @@ func (b *testbed) report(ctx context.Context) {
 
 func (h *host) state(t *testing.T) []byte {
 	text, err := json.Marshal(session.State{
-		Agent: h.name, Instance: h.instance, Time: time.Now().Add(h.ahead), Version: "1", Labels: h.labels,
+		Agent: h.name, Instance: h.instance, Time: time.Now().Add(h.ahead), Stopping: h.stopping, Version: "1", Labels: h.labels,
 		Interfaces: append(make([]session.Interface, h.interfaces),
 			session.Interface{Name: "eth0", Up: true, Addresses: []string{h.address + "/24", "127.0.0.1/8", "fe80::1/64"}}),
 		Capabilities: h.capabilities, Clock: h.clock, Spool: h.spool, Thin: h.thin, Revision: h.applied.Revision, Tasks: h.tasks(),

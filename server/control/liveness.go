@@ -22,6 +22,18 @@ func (c *Control) watch(now time.Time) {
 	}
 }
 
+// stopped notes that an agent ends in an orderly way: nothing waits until it counts as lost.
+func (c *Control) stopped(a *agent) {
+	clear(a.reading)
+	if !a.connected {
+		return
+	}
+	a.connected = false
+	c.touchConnection(a)
+	c.event("agent-lost", event.Warning, a.Name, "", "%s stops", a.Name)
+	c.hurry()
+}
+
 // followFor is how much longer than the leading server the others take an agent for connected: if they come
 // to lead before, they report its loss, which the previous leader may not have done.
 const followFor = 10 * time.Second

@@ -51,6 +51,10 @@ type agent struct {
 	mismatches int
 	// status are its tasks as it last reported them.
 	status []session.TaskState
+	// reading is, by session, since when it has reported without a break that it reads marks; covered is the time of its
+	// report before the last one.
+	reading map[string]time.Time
+	covered time.Time
 	// asking, retryAt, wait and fault are the state of its delivery.
 	asking  bool
 	retryAt time.Time
@@ -74,7 +78,7 @@ type agent struct {
 }
 
 func newAgent(e enrolment) *agent {
-	return &agent{enrolment: e, marking: map[link]mark{}, lastEvent: map[string]time.Time{}, addresses: global(e.Interfaces)}
+	return &agent{enrolment: e, marking: map[link]mark{}, reading: map[string]time.Time{}, lastEvent: map[string]time.Time{}, addresses: global(e.Interfaces)}
 }
 
 // view returns a copy of the agent for callers. What it shares is immutable.

@@ -92,7 +92,11 @@ func readState(name string, text []byte) (session.State, error) {
 func (c *Control) process(a *agent, state session.State, now time.Time) {
 	first, before, last := a.lastReport.IsZero(), a.state, a.lastReport
 	a.state, a.lastReport = state, now
-	urgent := false
+	if state.Stopping {
+		c.stopped(a)
+		return
+	}
+	broken, urgent := !a.connected || state.Instance != before.Instance || now.Sub(last) >= aliveFor, false
 	if !a.connected {
 		a.connected, urgent, a.retryAt = true, true, time.Time{}
 		c.touchConnection(a)
@@ -126,6 +130,7 @@ func (c *Control) process(a *agent, state session.State, now time.Time) {
 	// A round concerns all agents: one that reports changes all the time does not cause more
 	// of them than there are anyway.
 	news := c.compare(a, restarted && !first, now)
+	a.cover(broken, last)
 	if news || a.state.Revision > a.sent.Revision {
 		c.touch(a)
 	}
