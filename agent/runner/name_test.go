@@ -29,10 +29,9 @@ func TestRenamedDevice(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	in(to, func() error { to.Apply(reading); return nil })
+	in(to, func() error { to.Apply(reading, nil); return nil })
 	in(from, func() error {
-		from.Apply(marking)
-		from.Pulse(session.Pulse{Alive: map[string][]string{"s": {"b"}}})
+		from.Apply(marking, &session.Pulse{Alive: map[string][]string{"s": {"b"}}})
 		return nil
 	})
 	source, destination := from.sources["out"], to.destinations["in"]
