@@ -192,7 +192,7 @@ func (t *Tester) learn(ctx context.Context) error {
 	const rounds, frames, rate = 3, 10, 1000
 	arrived := 0
 	for range rounds {
-		trial, err := t.run(ctx, load{size: t.Sizes[0], frames: frames, framesPerSecond: rate})
+		trial, err := t.run(ctx, load{size: t.Sizes[0], frames: frames, framesPerSecond: rate, learning: true})
 		if err != nil {
 			return err
 		}

@@ -56,6 +56,18 @@ func TestTrial(t *testing.T) {
 	r.checkRefusals(t)
 }
 
+// TestLearning: frames from which devices learn are sent however late they are, on a machine that stalls.
+func TestLearning(t *testing.T) {
+	r := newRig(t)
+	o := r.options()
+	o.Late = time.Nanosecond
+	tester := r.tester(o)
+	trial, err := tester.run(t.Context(), load{size: 128, frames: 100, framesPerSecond: 1e9, learning: true})
+	if err != nil || trial.Sent != 100 || trial.Received != 100 {
+		t.Errorf("%+v, %v", trial, err)
+	}
+}
+
 // checkRefusals: a path on which nothing arrives, and options out of range.
 func (r *rig) checkRefusals(t *testing.T) {
 	t.Helper()

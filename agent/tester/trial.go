@@ -19,6 +19,8 @@ import (
 type load struct {
 	size, frames    int
 	framesPerSecond float64 // 0: as close as possible
+	// learning: the rate does not matter, only that frames arrive; none is too late.
+	learning bool
 }
 
 // Trial is what became of one load.
@@ -121,6 +123,8 @@ func (t *Tester) run(ctx context.Context, l load) (*Trial, error) {
 	packets, err := schedule.Train(l.frames, l.size, 0, schedule.Trains{})
 	if l.framesPerSecond > 0 {
 		packets, err = schedule.Rate(l.frames, l.size, l.framesPerSecond*float64(l.size)*8, schedule.Trains{})
+	}
+	if l.framesPerSecond > 0 && !l.learning {
 		for dropLate = t.Late; dropLate.Seconds()*l.framesPerSecond < 1; dropLate *= 2 {
 		} // a frame that is late by less than the distance to the next one makes no burst
 	}
@@ -151,7 +155,11 @@ func (t *Tester) run(ctx context.Context, l load) (*Trial, error) {
 	}
 	account.Close()
 	trial.count(account, departed)
-	return trial, t.await(ctx, trial, w, departed)
+	wait := t.Wait
+	if l.learning {
+		wait = max(wait, learnWait)
+	}
+	return trial, t.await(ctx, trial, w, departed, wait)
 }
 
 // count takes what was sent.
@@ -178,8 +186,11 @@ func (trial *Trial) count(account *send.Account, departed []int64) {
 	}
 }
 
-// await waits until all frames have arrived, or none has for a while, and takes the delays.
-func (t *Tester) await(ctx context.Context, trial *Trial, w *arrival.Watch, departed []int64) error {
+// learnWait is the least time to wait for frames from which the devices learn: a path may have to wake up.
+const learnWait = time.Second
+
+// await waits until all frames have arrived, or none has for this time, and takes the delays.
+func (t *Tester) await(ctx context.Context, trial *Trial, w *arrival.Watch, departed []int64, wait time.Duration) error {
 	const look = 20 * time.Millisecond
 	changed := time.Now()
 	for arrived := uint64(0); ; {
@@ -187,7 +198,7 @@ func (t *Tester) await(ctx context.Context, trial *Trial, w *arrival.Watch, depa
 		if trial.Received > arrived {
 			arrived, changed = trial.Received, time.Now()
 		}
-		if arrived >= trial.Sent || time.Since(changed) > t.Wait {
+		if arrived >= trial.Sent || time.Since(changed) > wait {
 			return nil
 		}
 		select {
