@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"pillion.dev/internal/test/hang"
 )
 
 // debian is a minimal Debian 12, which .ci/install test brings. Containers mount it read-only.
@@ -146,7 +148,7 @@ func (c *container) group() string {
 
 func (c *container) wait(what string, ready func() bool) {
 	c.t.Helper()
-	for end := time.Now().Add(time.Minute); !ready(); time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(hang.Limit); !ready(); time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(end) {
 			c.t.Fatalf("%s: wait for %s: a minute has passed", c.name, what)
 		}

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"pillion.dev/internal/netns"
+	"pillion.dev/internal/test/hang"
 	"pillion.dev/internal/test/namespace"
 )
 
@@ -192,7 +193,7 @@ func (p *podman) end(host, name, script string) string {
 // there is no journal.
 func (p *podman) wait(host, name string, ready func(said string, running bool) bool) string {
 	p.t.Helper()
-	for end := time.Now().Add(time.Minute); ; time.Sleep(200 * time.Millisecond) {
+	for end := time.Now().Add(hang.Limit); ; time.Sleep(200 * time.Millisecond) {
 		running := p.run(host, "podman inspect -f '{{.State.Running}}' "+name) == "true"
 		said := p.run(host, "podman logs "+name+" 2>&1")
 		if ready(said, running) {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"pillion.dev/internal/test/free"
+	"pillion.dev/internal/test/hang"
 )
 
 // compatible is the commit of the previous version, with which this one works together. A
@@ -105,7 +106,7 @@ func (s *site) run(name string, words ...string) *process {
 	case <-ready:
 	case <-p.ended:
 		s.t.Fatalf("%s ends: %s", name, p.said())
-	case <-time.After(2 * time.Minute):
+	case <-time.After(hang.Limit):
 		s.t.Fatalf("%s is not ready: %s", name, p.said())
 	}
 	return p
@@ -125,7 +126,7 @@ func (s *site) stop(p *process) {
 	_ = p.command.Process.Signal(os.Interrupt)
 	select {
 	case <-p.ended:
-	case <-time.After(time.Minute):
+	case <-time.After(hang.Limit):
 		s.t.Errorf("%s does not stop", p.command.Path)
 		_ = p.command.Process.Kill()
 		<-p.ended
@@ -183,7 +184,7 @@ func (s *site) adminToken() string {
 
 // query returns the single number that a query of the rows yields, or -1.
 func (s *site) query(v programs, sql string) int {
-	ctx, cancel := context.WithTimeout(s.t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(s.t.Context(), hang.Limit)
 	defer cancel()
 	ask := exec.CommandContext(ctx, v.client, "--server", "https://"+s.http, "--ca", filepath.Join(s.data, "ca.crt"), "--token-file", s.adminToken(),
 		"query", "-o", "csv", sql)
@@ -205,7 +206,7 @@ const table = "oml_upgrade_app_numbers"
 func (s *site) complete(v programs) {
 	s.t.Helper()
 	stored := -1
-	for end := time.Now().Add(time.Minute); stored < s.sent && time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
+	for end := time.Now().Add(hang.Limit); stored < s.sent && time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
 		stored = s.query(v, "SELECT count(DISTINCT n) FROM "+table)
 	}
 	if all := s.query(v, "SELECT count(*) FROM "+table); stored != s.sent || all != s.sent {
@@ -261,7 +262,7 @@ func TestLongUpgrade(t *testing.T) {
 		s.complete(now)
 		s.join(next)
 		s.report(rows)
-		for end := time.Now().Add(time.Minute); !strings.Contains(s.agent.said(), "does not support these batches"); time.Sleep(50 * time.Millisecond) {
+		for end := time.Now().Add(hang.Limit); !strings.Contains(s.agent.said(), "does not support these batches"); time.Sleep(50 * time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatalf("the batches of the next version are not refused: %s", s.agent.said())
 			}

@@ -15,6 +15,8 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+
+	"pillion.dev/internal/test/free"
 )
 
 func TestAgentStaysOnItsSubjects(t *testing.T) {
@@ -300,8 +302,8 @@ func spit(t *testing.T, address, text string, config *tls.Config) {
 
 func TestServerRestart(t *testing.T) {
 	p := newPKI(t)
-	e := startEmbedded(t, p)
-	address := e.Addr().String()
+	address := free.Address(t) // not one that the kernel assigns: a redialling client could get it meanwhile
+	e := startEmbedded(t, p, func(o *EmbeddedOptions) { o.Listen = address })
 	a, c := dialAgent(t, "tls://"+address, "a", p.agent("a"))
 	if err := a.Serve(func(_ context.Context, request []byte) ([]byte, error) { return request, nil }); err != nil {
 		t.Fatal(err)

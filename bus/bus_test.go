@@ -16,11 +16,12 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"pillion.dev/internal/test/hang"
 	"pillion.dev/measure"
 )
 
 // patience is the timeout of every wait; no test asserts a duration.
-const patience = 30 * time.Second
+const patience = hang.Limit
 
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()

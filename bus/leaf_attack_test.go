@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"pillion.dev/bus"
+	"pillion.dev/internal/test/hang"
 )
 
 // rogue starts a NATS server without any permissions, which connects to the hubs as a leaf with
@@ -150,7 +151,7 @@ func (s *site) joins(certificate tls.Certificate) bool {
 		s.t.Fatal(err)
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(hang.Limit))
 	secure := tls.Client(conn, config)
 	fmt.Fprint(secure, "CONNECT {\"verbose\":false,\"tls_required\":true,\"name\":\"rogue\",\"cluster\":\"pillion\"}\r\nPING\r\n")
 	for lines := bufio.NewReader(secure); ; {

@@ -11,6 +11,8 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 	"golang.org/x/sys/unix"
+
+	"pillion.dev/internal/test/hang"
 )
 
 // ECN fields (RFC 3168).
@@ -95,7 +97,7 @@ func countECN(t *testing.T, socket *net.UDPConn, to netip.Addr, count int) map[b
 	found := map[byte]int{}
 	data, extra := make([]byte, 2048), make([]byte, 256)
 	for range count {
-		_ = socket.SetReadDeadline(time.Now().Add(5 * time.Second))
+		_ = socket.SetReadDeadline(time.Now().Add(hang.Limit))
 		_, n, _, _, err := socket.ReadMsgUDP(data, extra)
 		if err != nil {
 			t.Fatal(err)

@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"pillion.dev/internal/test/hang"
 )
 
 // BenchmarkLink sends UDP packets of 56 bytes through an emulated link with 5 ms
@@ -67,7 +69,7 @@ func (s *stream) flood(count int) bool {
 	go func() {
 		buffer := make([]byte, 2048)
 		for n := range count {
-			_ = s.in.SetReadDeadline(time.Now().Add(5 * time.Second))
+			_ = s.in.SetReadDeadline(time.Now().Add(hang.Limit))
 			if _, err := s.in.Read(buffer); err != nil {
 				ended <- false
 				return

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"pillion.dev/internal/test/hang"
 	"pillion.dev/internal/test/namespace"
 	"pillion.dev/lab"
 	"pillion.dev/lab/emulator"
@@ -188,7 +189,7 @@ func (b *bed) quiet(link, from string) emulator.Direction {
 // eventually waits for a condition, with a timeout of a minute for busy machines.
 func eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
-	deadline := time.After(time.Minute)
+	deadline := time.After(hang.Limit)
 	retry := time.NewTicker(10 * time.Millisecond)
 	defer retry.Stop()
 	for !condition() {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"pillion.dev/internal/test/hang"
 )
 
 // stockRouters is a path of three routers that know nothing but the kernel's own IOAM.
@@ -80,7 +82,7 @@ func TestStockRoutersFillTraces(t *testing.T) {
 		t.Fatal(err)
 	}
 	data, control := make([]byte, 100), make([]byte, 500)
-	_ = to.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_ = to.SetReadDeadline(time.Now().Add(hang.Limit))
 	n, controls, _, _, err := to.ReadMsgUDP(data, control)
 	after := time.Now()
 	if err != nil || string(data[:n]) != "pillion!" {

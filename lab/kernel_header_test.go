@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"pillion.dev/internal/test/hang"
 )
 
 // edgeOption is an IOAM edge-to-edge option: number and NTP time, in namespace 0, with padding
@@ -93,7 +95,7 @@ func (b *bed) numberedDatagrams(address netip.AddrPort, count int) {
 		if _, _, err := flow.out.WriteMsgUDP(content, hopControl(sent), nil); err != nil {
 			t.Fatal(err)
 		}
-		_ = flow.in.SetReadDeadline(time.Now().Add(10 * time.Second))
+		_ = flow.in.SetReadDeadline(time.Now().Add(hang.Limit))
 		n, controls, _, _, err := flow.in.ReadMsgUDP(data, control)
 		if err != nil || !bytes.Equal(data[:n], content) {
 			t.Fatalf("received %q: %v", data[:n], err)

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"pillion.dev/internal/test/hang"
 )
 
 // program is a program of the lab's service: "server", or "agent-" and a host.
@@ -81,7 +83,7 @@ func (p *program) start() {
 		_ = command.Process.Kill()
 		<-ended
 	})
-	patience := time.Now().Add(time.Minute)
+	patience := time.Now().Add(hang.Limit)
 	for !p.ready(path) {
 		select {
 		case <-ended:

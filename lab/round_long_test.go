@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"pillion.dev/internal/test/hang"
 )
 
 // dialogue is one question and its answer in the clock of both kernels: when each was given to the driver, and when
@@ -95,7 +97,7 @@ func (b *bed) converse(t *testing.T, count int, takes time.Duration) map[uint16]
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = a.socket.SetReadDeadline(time.Now().Add(5 * time.Second))
+		_ = a.socket.SetReadDeadline(time.Now().Add(hang.Limit))
 		_, size, _, _, err := a.socket.ReadMsgUDPAddrPort(data, control)
 		if err != nil {
 			t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"pillion.dev/internal/test/hang"
 	"pillion.dev/wire/test/codec"
 )
 
@@ -67,7 +68,7 @@ func (a *asker) ask(count int) {
 		if _, err := a.socket.Write([]byte("how long does it take?")); err != nil {
 			a.t.Fatal(err)
 		}
-		_ = a.socket.SetReadDeadline(time.Now().Add(5 * time.Second))
+		_ = a.socket.SetReadDeadline(time.Now().Add(hang.Limit))
 		if _, err := a.socket.Read(buffer); err != nil {
 			a.t.Fatal(err)
 		}

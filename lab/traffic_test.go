@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"pillion.dev/internal/test/hang"
 )
 
 // arrival is one received packet: the sender's content, and the time of arrival.
@@ -85,7 +87,7 @@ func (s *stream) receive(count uint64) {
 	s.t.Helper()
 	buffer := make([]byte, 2048)
 	for uint64(len(s.arrivals)) < count {
-		_ = s.in.SetReadDeadline(time.Now().Add(5 * time.Second))
+		_ = s.in.SetReadDeadline(time.Now().Add(hang.Limit))
 		if err := s.read(buffer); err != nil {
 			s.t.Fatalf("receive packet %d of %d: %v", len(s.arrivals), count, err)
 		}

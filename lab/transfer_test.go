@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"pillion.dev/internal/test/hang"
 )
 
 // stallTime is more than any transfer pauses, also on a busy machine.
@@ -66,7 +68,7 @@ func (b *bed) begin(x *transfer, from, to string, address netip.Addr, at net.Lis
 	go func() { x.result <- x.receive(listener, sums) }()
 	var out net.Conn
 	b.do(from, func() (err error) {
-		ctx, stop := context.WithTimeout(b.t.Context(), 5*time.Second)
+		ctx, stop := context.WithTimeout(b.t.Context(), hang.Limit)
 		defer stop()
 		out, err = by.DialContext(ctx, "tcp", listener.Addr().String())
 		return err
@@ -195,7 +197,7 @@ func (b *bed) datagrams(from, to string, address netip.Addr, count, size int) {
 		if _, err := s.out.Write(sent); err != nil {
 			b.t.Fatalf("send packet %d: %v", n, err)
 		}
-		_ = s.in.SetReadDeadline(time.Now().Add(2 * time.Second))
+		_ = s.in.SetReadDeadline(time.Now().Add(hang.Limit))
 		m, err := s.in.Read(got)
 		if err != nil {
 			b.t.Fatalf("receive packet %d of %d bytes: %v", n, size, err)

@@ -10,6 +10,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"pillion.dev/internal/netns"
+	"pillion.dev/internal/test/hang"
 	"pillion.dev/internal/test/namespace"
 	"pillion.dev/send/dispatch"
 	"pillion.dev/send/frame"
@@ -86,7 +87,7 @@ func TestWithoutLinkLayer(t *testing.T) {
 					t.Fatalf("%s: %x", m.Name, b)
 				}
 				number++
-			case <-time.After(10 * time.Second):
+			case <-time.After(hang.Limit):
 				t.Fatalf("%s: packet %d did not arrive", m.Name, number)
 			}
 		}

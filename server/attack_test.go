@@ -27,12 +27,13 @@ import (
 	"pillion.dev/api/pillionv1/pillionv1connect"
 	_ "pillion.dev/archive/duckdb" // registers duckdb:
 	"pillion.dev/bus"
+	"pillion.dev/internal/test/hang"
 	"pillion.dev/measure"
 	"pillion.dev/server"
 )
 
 // patience is the timeout of every wait for a condition.
-const patience = 60 * time.Second
+const patience = hang.Limit
 
 // target is a whole server in this process: real archive, real TLS, real bus.
 type target struct {

@@ -12,6 +12,7 @@ import (
 	"pillion.dev/api/pillionv1"
 	"pillion.dev/bus"
 	"pillion.dev/bus/bustest"
+	"pillion.dev/internal/test/hang"
 	"pillion.dev/measure"
 	"pillion.dev/server"
 	"pillion.dev/server/authority"
@@ -43,7 +44,7 @@ func TestRevocationWithACluster(t *testing.T) {
 	sequence := uint64(0)
 	send := func(agent *bus.Agent) error {
 		sequence++
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), hang.Limit)
 		defer cancel()
 		return agent.Send(ctx, batchOf(t, &numbers, sequence, measure.Sample{
 			measure.TimeValue(time.Now()), measure.Int64Value(int64(sequence)), measure.StringValue("word"),

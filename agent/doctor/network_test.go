@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pillion.dev/internal/netns"
+	"pillion.dev/internal/test/hang"
 	"pillion.dev/internal/test/namespace"
 	"pillion.dev/session"
 )
@@ -121,7 +122,7 @@ func pair(t *testing.T) (near, far string) {
 // untilLocal waits until the kernel treats an IPv6 address as local, which is when it has
 // noticed that the link has a carrier.
 func untilLocal(address string) error {
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(hang.Limit); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if routes, err := netlink.RouteGet(net.ParseIP(address)); err == nil && len(routes) > 0 && routes[0].Type == unix.RTN_LOCAL {
 			return nil
 		}

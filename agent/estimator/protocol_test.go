@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"pillion.dev/internal/test/hang"
 	"pillion.dev/internal/test/namespace"
 )
 
@@ -85,7 +86,7 @@ func TestReceiverRefuses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := c.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		if err := c.SetDeadline(time.Now().Add(hang.Limit)); err != nil {
 			t.Fatal(err)
 		}
 		_, _ = c.Write([]byte(text + "\n")) // it may close the connection before it has read everything

@@ -12,11 +12,12 @@ import (
 	"testing"
 	"time"
 
+	"pillion.dev/internal/test/hang"
 	api "pillion.dev/internal/test/kubernetestest"
 )
 
 // patience is how long a condition may take on a busy machine.
-const patience = time.Minute
+const patience = hang.Limit
 
 // journal is a log in memory.
 type journal struct {

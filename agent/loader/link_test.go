@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"pillion.dev/agent/policy"
+	"pillion.dev/internal/test/hang"
 	"pillion.dev/measure"
 	"pillion.dev/session"
 )
@@ -71,7 +72,7 @@ func newParts(t *testing.T, options Options) *parts {
 			if err != nil {
 				t.Error(err)
 			}
-		case <-time.After(10 * time.Second):
+		case <-time.After(hang.Limit):
 			t.Error("the privileged part does not end")
 		}
 	})
@@ -174,7 +175,7 @@ func TestOtherPartCannotOverridePolicy(t *testing.T) {
 	if _, err := p.remote.Serve(t.Context(), request); err != nil {
 		t.Fatal(err)
 	}
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(hang.Limit)
 	for {
 		status, err := p.remote.Status()
 		if err != nil || time.Now().After(deadline) {
@@ -277,7 +278,7 @@ func TestHostileMessages(t *testing.T) {
 				if err == nil {
 					t.Error("no error")
 				}
-			case <-time.After(10 * time.Second):
+			case <-time.After(hang.Limit):
 				t.Error("the link is still open")
 			}
 		})

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pillion.dev/agent/spool"
+	"pillion.dev/internal/test/hang"
 	"pillion.dev/measure"
 	"pillion.dev/omsp/collect"
 )
@@ -288,7 +289,7 @@ func (w *rig) finish(t *testing.T) {
 	go func() {
 		ended <- w.agent.spool.Run(ctx, func(_ context.Context, e measure.Envelope) error { return w.store(e) })
 	}()
-	waiting, stop := context.WithTimeout(t.Context(), time.Minute)
+	waiting, stop := context.WithTimeout(t.Context(), hang.Limit)
 	defer stop()
 	err := w.agent.spool.Drain(waiting)
 	cancel()

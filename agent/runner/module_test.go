@@ -12,6 +12,7 @@ import (
 	vishnetns "github.com/vishvananda/netns"
 
 	"pillion.dev/internal/netns"
+	"pillion.dev/internal/test/hang"
 	"pillion.dev/internal/test/namespace"
 	"pillion.dev/measure"
 	"pillion.dev/session"
@@ -138,7 +139,7 @@ func (r *road) send(packets int) {
 		if _, err := r.out.Write(buffer); err != nil {
 			r.t.Fatal(err)
 		}
-		_ = r.arrivals.SetReadDeadline(time.Now().Add(20 * time.Second))
+		_ = r.arrivals.SetReadDeadline(time.Now().Add(hang.Limit))
 		if _, err := r.arrivals.Read(buffer); err != nil {
 			r.t.Fatal(err)
 		}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pillion.dev/internal/netns"
+	"pillion.dev/internal/test/hang"
 	"pillion.dev/probe/source"
 	"pillion.dev/session"
 	"pillion.dev/wire"
@@ -97,7 +98,7 @@ func (r *road) ofPort(port uint16) func(int) {
 			if _, err := out.Write(buffer); err != nil {
 				r.t.Fatal(err)
 			}
-			_ = in.SetReadDeadline(time.Now().Add(20 * time.Second))
+			_ = in.SetReadDeadline(time.Now().Add(hang.Limit))
 			if _, err := in.Read(buffer); err != nil {
 				r.t.Fatal(err)
 			}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"pillion.dev/internal/netns"
+	"pillion.dev/internal/test/hang"
 	"pillion.dev/internal/test/namespace"
 	"pillion.dev/measure"
 	"pillion.dev/probe/router"
@@ -181,7 +182,7 @@ func TestRouterRowsAddUp(t *testing.T) {
 		}
 	}
 	sent := uint64(0)
-	for deadline := time.Now().Add(20 * time.Second); f.count("router_account all") < 3 && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(hang.Limit); f.count("router_account all") < 3 && time.Now().Before(deadline); {
 		sent += uint64(f.send(100, time.Second))
 	}
 	f.inside(r.Close)

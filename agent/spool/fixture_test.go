@@ -12,6 +12,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"pillion.dev/internal/test/hang"
 	"pillion.dev/measure"
 )
 
@@ -152,7 +153,7 @@ func run(t testing.TB, s *Spool, send Send) (stop func()) {
 
 func drain(t testing.TB, s *Spool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), hang.Limit)
 	defer cancel()
 	if err := s.Drain(ctx); err != nil {
 		t.Fatal(err)
@@ -164,7 +165,7 @@ func until(t testing.TB, holds func() bool) {
 	t.Helper()
 	ticks := time.NewTicker(5 * time.Millisecond)
 	defer ticks.Stop()
-	for end := time.Now().Add(time.Minute); !holds(); <-ticks.C {
+	for end := time.Now().Add(hang.Limit); !holds(); <-ticks.C {
 		if time.Now().After(end) {
 			t.Fatal("timed out")
 		}

@@ -11,6 +11,7 @@ import (
 
 	"pillion.dev/bus"
 	"pillion.dev/internal/store"
+	"pillion.dev/internal/test/hang"
 	"pillion.dev/measure"
 )
 
@@ -38,7 +39,7 @@ func TestUnsupportedBatchesAreKept(t *testing.T) {
 	}
 	eventually := func(what string, condition func() bool) {
 		t.Helper()
-		for end := time.Now().Add(30 * time.Second); !condition(); time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(hang.Limit); !condition(); time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatalf("never: %s; %+v", what, s.Stats())
 			}

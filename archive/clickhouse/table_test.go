@@ -6,6 +6,7 @@ import (
 
 	"pillion.dev/archive"
 	"pillion.dev/internal/test/clickhousetest"
+	"pillion.dev/internal/test/hang"
 	"pillion.dev/measure"
 	"pillion.dev/measure/measuretest"
 )
@@ -33,7 +34,7 @@ func TestMissingTables(t *testing.T) {
 	away.forget(measure.Flows.Name)
 	away.founded = false
 	// A new table counts for a quorum once its replica is active, which takes a moment.
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(time.Second) {
+	for end := time.Now().Add(hang.Limit); ; time.Sleep(time.Second) {
 		if err = l.rolling.rollUp(t.Context(), all); err == nil {
 			break
 		}

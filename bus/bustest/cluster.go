@@ -13,6 +13,7 @@ import (
 
 	"pillion.dev/bus"
 	"pillion.dev/internal/test/free"
+	"pillion.dev/internal/test/hang"
 )
 
 // Nodes of a cluster.
@@ -33,7 +34,7 @@ type Cluster struct {
 	secret []byte
 }
 
-const patience = 30 * time.Second
+const patience = hang.Limit
 
 // Start starts a cluster with the permissions that docs/server.md shows, for these agents. Its
 // nodes have certificates of the authority in the folder of a server, which is created if there

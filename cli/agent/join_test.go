@@ -15,6 +15,7 @@ import (
 
 	"pillion.dev/agent/identity"
 	"pillion.dev/bus"
+	"pillion.dev/internal/test/hang"
 	"pillion.dev/measure"
 	"pillion.dev/server/authority"
 )
@@ -167,7 +168,7 @@ func TestJoin(t *testing.T) {
 		if !strings.Contains(err.Error(), "revoked by the test") {
 			t.Errorf("error of the bus: %v", err)
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(hang.Limit):
 		t.Fatal("never refused")
 	}
 	if err := own.Standing(t.Context()); !errors.Is(err, identity.ErrRefused) || !strings.Contains(err.Error(), "revoked by the test") {
@@ -196,7 +197,7 @@ func connectHost(t *testing.T, url string, config *tls.Config) (*bus.Agent, <-ch
 
 func until(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !condition(); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(hang.Limit); !condition(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("never: %s", what)
 		}

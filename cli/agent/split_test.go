@@ -16,6 +16,7 @@ import (
 
 	"pillion.dev/cli/commandtest"
 	"pillion.dev/internal/test/free"
+	"pillion.dev/internal/test/hang"
 	"pillion.dev/internal/test/namespace"
 )
 
@@ -33,7 +34,7 @@ func status(pid int) map[string]string {
 // part waits for the unprivileged part of an agent, until it is confined.
 func part(t *testing.T, parent int) int {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(hang.Limit); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		paths, _ := filepath.Glob("/proc/[0-9]*")
 		for _, path := range paths {
 			pid, _ := strconv.Atoi(filepath.Base(path))
@@ -79,7 +80,7 @@ func TestSplit(t *testing.T) {
 	h.begin(t, n)
 	pid = part(t, h.command.Process.Pid)
 	h.kill()
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(hang.Limit); ; time.Sleep(time.Millisecond) {
 		if s := status(pid); s["State"] == "" || strings.HasPrefix(s["State"], "Z") {
 			break
 		}
@@ -157,7 +158,7 @@ func TestUnitCapabilities(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	late := time.AfterFunc(20*time.Second, func() { command.Process.Kill() })
+	late := time.AfterFunc(hang.Limit, func() { command.Process.Kill() })
 	defer late.Stop()
 	if line, err := bufio.NewReader(output).ReadString('\n'); line != "ready\n" {
 		t.Fatalf("%q, %v: %s", line, err, said.String())

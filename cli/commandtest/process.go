@@ -12,6 +12,7 @@ import (
 	"testing/fstest"
 	"time"
 
+	"pillion.dev/internal/test/hang"
 	"pillion.dev/internal/version"
 	"pillion.dev/server"
 )
@@ -63,7 +64,7 @@ func Serve(t *testing.T, config server.Config) (w server.Welcome, stop func()) {
 	case err := <-ended:
 		cancel()
 		t.Fatalf("start server: %v", err)
-	case <-time.After(time.Minute):
+	case <-time.After(hang.Limit):
 		cancel()
 		t.Fatal("the server is not ready after a minute")
 	}

@@ -22,6 +22,7 @@ import (
 
 	_ "pillion.dev/archive/duckdb" // registers duckdb:
 	"pillion.dev/cli/commandtest"
+	"pillion.dev/internal/test/hang"
 	"pillion.dev/server"
 )
 
@@ -87,7 +88,7 @@ func tell(t *testing.T, address, text string) {
 		t.Fatal(err)
 	}
 	conn.(*net.TCPConn).CloseWrite()
-	conn.SetReadDeadline(time.Now().Add(time.Minute))
+	conn.SetReadDeadline(time.Now().Add(hang.Limit))
 	if rest, err := io.ReadAll(conn); err != nil || len(rest) != 0 {
 		t.Fatalf("received %q, %v", rest, err)
 	}
@@ -143,7 +144,7 @@ func TestOMLExport(t *testing.T) {
 	p.environment = append(p.environment, "PILLION_SERVER="+w.HTTP, "PILLION_TOKEN="+strings.TrimSpace(string(token)),
 		"PILLION_CA="+filepath.Join(filepath.Dir(w.AdminFile), "ca.crt"))
 	var out, stderr string
-	for end := time.Now().Add(time.Minute); !strings.Contains(out, "app_All App_all t t_2") && time.Now().Before(end); {
+	for end := time.Now().Add(hang.Limit); !strings.Contains(out, "app_All App_all t t_2") && time.Now().Before(end); {
 		out, stderr, _ = p.run("oml", "domains", "-o", "csv") // tables are archived within 100 ms
 	}
 	if !strings.HasPrefix(out, "domain,tuples,start,last,tables\r\nmy domain,6,1970-01-01T00:16:40Z,") {

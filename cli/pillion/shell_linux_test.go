@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"pillion.dev/internal/test/hang"
 )
 
 // shell is an interactive shell on a terminal, which knows the program as pillion.
@@ -34,7 +36,7 @@ func startShell(t *testing.T, name string, options ...string) *shell {
 		t.Fatal(err)
 	}
 	slave.Close()
-	hung := time.AfterFunc(time.Minute, func() { _ = command.Process.Kill() })
+	hung := time.AfterFunc(hang.Limit, func() { _ = command.Process.Kill() })
 	t.Cleanup(func() {
 		_ = command.Process.Kill()
 		_ = command.Wait()

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"pillion.dev/internal/test/hang"
 )
 
 // openTerminal opens a pseudo-terminal of a size: what is written to the second file is
@@ -64,7 +66,7 @@ func TestWatchOnTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	slave.Close()
-	hung := time.AfterFunc(30*time.Second, func() { _ = command.Process.Kill() })
+	hung := time.AfterFunc(hang.Limit, func() { _ = command.Process.Kill() })
 	defer hung.Stop()
 	var shown strings.Builder
 	if !readUntil(master, "508", &shown) {

@@ -16,6 +16,7 @@ import (
 
 	"pillion.dev/api/pillionv1"
 	"pillion.dev/cli/terminal"
+	"pillion.dev/internal/test/hang"
 )
 
 // WatchPairs sends two seconds of two pairs, and then nothing.
@@ -104,7 +105,7 @@ func reach(t *testing.T, x *top, ctx context.Context, text string) string {
 			if err := x.update(n); err != nil {
 				t.Fatal(err)
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(hang.Limit):
 			t.Fatalf("no %q in\n%s", text, shown)
 		}
 	}

@@ -14,12 +14,13 @@ import (
 
 	"pillion.dev/archive"
 	"pillion.dev/cli/commandtest"
+	"pillion.dev/internal/test/hang"
 	"pillion.dev/server"
 )
 
 func until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); !holds(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(hang.Limit); !holds(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("never: %s", what)
 		}

@@ -23,6 +23,7 @@ import (
 	"pillion.dev/archive"
 	"pillion.dev/cli/commandtest"
 	"pillion.dev/internal/test/free"
+	"pillion.dev/internal/test/hang"
 	"pillion.dev/omsp"
 	"pillion.dev/omsp/client"
 	"pillion.dev/server"
@@ -162,7 +163,7 @@ func report(t *testing.T, address string, content omsp.Content, start int64, dou
 		}
 	}
 	conn.(*net.TCPConn).CloseWrite()
-	conn.SetReadDeadline(time.Now().Add(time.Minute))
+	conn.SetReadDeadline(time.Now().Add(hang.Limit))
 	if received, err := io.ReadAll(conn); err != nil || len(received) != 0 {
 		t.Errorf("an OML client received %q, %v", received, err)
 	}
@@ -227,7 +228,7 @@ func TestServerKilled(t *testing.T) {
 			if n == each/2 && round < kills {
 				// Some tuples are on disk and some are not.
 				ticks := time.NewTicker(time.Millisecond)
-				for end := time.Now().Add(time.Minute); c.Waiting() > each/2 && time.Now().Before(end); {
+				for end := time.Now().Add(hang.Limit); c.Waiting() > each/2 && time.Now().Before(end); {
 					<-ticks.C
 				}
 				ticks.Stop()
@@ -238,7 +239,7 @@ func TestServerKilled(t *testing.T) {
 			}
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), hang.Limit)
 	defer cancel()
 	if err := c.Close(ctx); err != nil {
 		t.Fatal(err)
@@ -292,7 +293,7 @@ func TestRemoteClientsNeedTokenAndTLS(t *testing.T) {
 		if err := point.Inject(values); err != nil {
 			t.Fatal(err)
 		}
-		patience := 30 * time.Second
+		patience := hang.Limit
 		if test.want == 0 {
 			patience = 200 * time.Millisecond // it would wait forever
 		}

@@ -18,6 +18,7 @@ import (
 	"pillion.dev/archive"
 	"pillion.dev/bus"
 	"pillion.dev/cli/commandtest"
+	"pillion.dev/internal/test/hang"
 	"pillion.dev/measure"
 	"pillion.dev/server"
 )
@@ -62,7 +63,7 @@ func connect(t *testing.T, w server.Welcome, own *identity.Identity) *bus.Agent 
 	t.Cleanup(agent.Close)
 	select {
 	case <-up:
-	case <-time.After(30 * time.Second):
+	case <-time.After(hang.Limit):
 		t.Fatal("never connected")
 	}
 	return agent

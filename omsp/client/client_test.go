@@ -13,12 +13,13 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 
+	"pillion.dev/internal/test/hang"
 	"pillion.dev/measure"
 	"pillion.dev/omsp"
 	"pillion.dev/omsp/collect"
 )
 
-const patience = 30 * time.Second
+const patience = hang.Limit
 
 // shelf is a Backend in memory, of one table at a time.
 type shelf struct {
@@ -268,7 +269,7 @@ func TestInjectedAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for end := time.Now().Add(10 * time.Second); run > 0; time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(hang.Limit); run > 0; time.Sleep(time.Millisecond) {
 			if _, stored := p.Progress(); stored == 4 {
 				break
 			}

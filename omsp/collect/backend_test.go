@@ -15,12 +15,13 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 
+	"pillion.dev/internal/test/hang"
 	"pillion.dev/measure"
 	"pillion.dev/omsp"
 )
 
 // patience is the timeout of every wait for a condition.
-const patience = 30 * time.Second
+const patience = hang.Limit
 
 // shelf is a Backend in memory.
 type shelf struct {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 
+	"pillion.dev/internal/test/hang"
 	"pillion.dev/measure"
 	"pillion.dev/omsp"
 	"pillion.dev/omsp/collect"
@@ -85,7 +86,7 @@ func TestFeedback(t *testing.T) {
 					t.Fatal(err)
 				}
 				t.Cleanup(func() { conn.Close() })
-				conn.SetDeadline(time.Now().Add(30 * time.Second))
+				conn.SetDeadline(time.Now().Add(hang.Limit))
 				fmt.Fprintf(conn, "protocol: 4\ndomain: lab\nstart-time: 1\nsender-id: me\napp-name: a\npillion-session: %016x%016x\n%scontent: text\n\n", i+1, 0, extra)
 				clients = append(clients, bufio.NewReader(conn))
 			}
@@ -134,7 +135,7 @@ func TestThin(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { conn.Close() })
-		conn.SetDeadline(time.Now().Add(30 * time.Second))
+		conn.SetDeadline(time.Now().Add(hang.Limit))
 		fmt.Fprintf(conn, "protocol: 4\ndomain: lab\nstart-time: 1\nsender-id: me\napp-name: a\n%scontent: text\n\n", extra)
 		return conn, bufio.NewReader(conn)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"pillion.dev/internal/netns"
+	"pillion.dev/internal/test/hang"
 	"pillion.dev/internal/test/namespace"
 )
 
@@ -115,7 +116,7 @@ func (h host) address(device string, prefixes ...string) {
 // eventually waits for a condition, at most a minute: that is for a busy machine.
 func eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
-	deadline := time.After(time.Minute)
+	deadline := time.After(hang.Limit)
 	retry := time.NewTicker(5 * time.Millisecond)
 	defer retry.Stop()
 	for !condition() {

@@ -14,10 +14,12 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"pillion.dev/internal/test/hang"
 )
 
 // patience is how long traffic may take on a busy machine.
-const patience = 30 * time.Second
+const patience = hang.Limit
 
 // content of the n-th datagram: its number, then bytes that follow from it.
 func content(n, size int) []byte {

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pillion.dev/internal/netns"
+	"pillion.dev/internal/test/hang"
 	"pillion.dev/internal/test/namespace"
 	"pillion.dev/measure/module"
 	"pillion.dev/probe/destination"
@@ -169,7 +170,7 @@ func exchange(t *testing.T, toy *module.Descriptor, from *source.Source, to *des
 		}
 	}
 	tally := destination.Tally{}
-	for deadline := time.Now().Add(5 * time.Second); tally.Packets < toyPackets && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(hang.Limit); tally.Packets < toyPackets && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		if tally, err = to.Tally(); err != nil {
 			return err
 		}

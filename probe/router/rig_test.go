@@ -15,11 +15,12 @@ import (
 	vishnetns "github.com/vishvananda/netns"
 
 	"pillion.dev/internal/netns"
+	"pillion.dev/internal/test/hang"
 	"pillion.dev/internal/test/namespace"
 )
 
 // patience is how long a test waits for what has to come.
-const patience = 30 * time.Second
+const patience = hang.Limit
 
 // settling is how long packets may wait in the queues of these tests.
 const settling = 2 * time.Second

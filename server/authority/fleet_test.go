@@ -9,12 +9,13 @@ import (
 	"testing"
 	"time"
 
+	"pillion.dev/internal/test/hang"
 	"pillion.dev/server/store"
 	"pillion.dev/server/store/storetest"
 )
 
 // patience is the timeout of every wait; no test asserts a duration.
-const patience = 30 * time.Second
+const patience = hang.Limit
 
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()

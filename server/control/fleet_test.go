@@ -7,13 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"pillion.dev/internal/test/hang"
 	"pillion.dev/server/authority"
 	"pillion.dev/server/store"
 	"pillion.dev/server/store/storetest"
 	"pillion.dev/session"
 )
 
-const patience = 30 * time.Second
+const patience = hang.Limit
 
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()

@@ -9,6 +9,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"pillion.dev/internal/test/hang"
 )
 
 // recordOf returns a batch of rows like those of the server's own parts.
@@ -48,7 +50,7 @@ func TestPutIsRetried(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(time.Minute):
+	case <-time.After(hang.Limit):
 		t.Fatal("it was not retried")
 	}
 	if s.rows[incidents.Name] != 3 || len(done) != 0 {

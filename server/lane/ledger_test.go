@@ -14,6 +14,7 @@ import (
 
 	"pillion.dev/bus"
 	"pillion.dev/bus/bustest"
+	"pillion.dev/internal/test/hang"
 	"pillion.dev/measure"
 	"pillion.dev/server/event"
 	"pillion.dev/server/ingest"
@@ -195,7 +196,7 @@ func (f *fleet) until(what string, holds func() bool) {
 	f.t.Helper()
 	ticks := time.NewTicker(10 * time.Millisecond)
 	defer ticks.Stop()
-	for end := time.Now().Add(time.Minute); !holds(); <-ticks.C {
+	for end := time.Now().Add(hang.Limit); !holds(); <-ticks.C {
 		if time.Now().After(end) {
 			f.t.Fatalf("timed out waiting until %s", what)
 		}

@@ -7,10 +7,12 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"pillion.dev/internal/test/hang"
 )
 
 // patience is the timeout of every wait; no test asserts a duration.
-const patience = 30 * time.Second
+const patience = hang.Limit
 
 // lock is a lease that several servers want.
 type lock struct {

@@ -28,6 +28,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/emptypb"
+
+	"pillion.dev/internal/test/hang"
 )
 
 // collector is one that remembers what it got.
@@ -148,7 +150,7 @@ func one() ([]*dto.MetricFamily, error) {
 
 func limited(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), hang.Limit)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -14,11 +14,12 @@ import (
 
 	"pillion.dev/bus"
 	"pillion.dev/bus/bustest"
+	"pillion.dev/internal/test/hang"
 	"pillion.dev/server/store/storetest"
 )
 
 // patience is the timeout of every wait; no test asserts a duration.
-const patience = 30 * time.Second
+const patience = hang.Limit
 
 var own = Identity{Fingerprint: "f1", Secret: []byte("secret"), Host: "h", Folder: "/data"}
 

@@ -18,6 +18,7 @@ import (
 	"pillion.dev/api/pillionv1"
 	"pillion.dev/api/pillionv1/pillionv1connect"
 	"pillion.dev/archive"
+	"pillion.dev/internal/test/hang"
 	"pillion.dev/measure"
 )
 
@@ -130,7 +131,7 @@ func TestTailEndsWithTheServer(t *testing.T) {
 	}
 	closed := make(chan error, 1)
 	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), hang.Limit)
 		defer cancel()
 		closed <- s.Close(ctx)
 	}()

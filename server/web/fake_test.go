@@ -28,6 +28,7 @@ import (
 
 	"pillion.dev/archive"
 	"pillion.dev/bus"
+	"pillion.dev/internal/test/hang"
 	"pillion.dev/measure"
 	rows "pillion.dev/measure/flows"
 	"pillion.dev/measure/histogram"
@@ -553,7 +554,7 @@ func newSite(t testing.TB, change ...func(*Options)) *site {
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), hang.Limit)
 		defer cancel()
 		if err := errors.Join(server.Close(ctx), <-served); err != nil {
 			t.Errorf("close: %v", err)

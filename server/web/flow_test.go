@@ -16,6 +16,7 @@ import (
 	"pillion.dev/api/pillionv1"
 	"pillion.dev/api/pillionv1/pillionv1connect"
 	"pillion.dev/archive"
+	"pillion.dev/internal/test/hang"
 	"pillion.dev/measure"
 	rows "pillion.dev/measure/flows"
 	"pillion.dev/measure/measuretest"
@@ -334,7 +335,7 @@ func TestWatchPairs(t *testing.T) {
 	check(second)
 	closed := make(chan error, 1)
 	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), hang.Limit)
 		defer cancel()
 		closed <- s.Close(ctx)
 	}()
