@@ -123,7 +123,6 @@ func compareRounds(t *testing.T, rounds []blockRound, s, d *runningProbe) {
 		}
 		return packets
 	}
-	single := 0
 	var before emulator.Tally
 	for _, r := range rounds {
 		sent, arrived := count(s.blocks, r), count(d.blocks, r)
@@ -131,12 +130,7 @@ func compareRounds(t *testing.T, rounds []blockRound, s, d *runningProbe) {
 		if sent != offered || sent-arrived != net {
 			t.Errorf("blocks %d to %d: sent %d, less arrived %d; truth says %d, %d", r.first, r.last, sent, sent-arrived, offered, net)
 		}
-		if before = r.truth; r.first == r.last {
-			single++
-		}
-	}
-	if single < len(rounds)/2 {
-		t.Errorf("the packets of %d of %d rounds were in one block each", single, len(rounds))
+		before = r.truth
 	}
 }
 
@@ -145,7 +139,7 @@ func compareRounds(t *testing.T, rounds []blockRound, s, d *runningProbe) {
 func blocksCountTheTruth(t *testing.T, to netip.Addr, flows, count int) time.Duration {
 	t.Helper()
 	// On a busy machine packets arrive late, and 3/4 of a block later than the last one was sent they may be in another block.
-	const period = time.Second
+	const period = 3 * time.Second
 	b := up(t, faulty)
 	d := b.probe("b", "destination", "a", "--block", period.String())
 	s := b.probe("a", "source", "b", "--encoding", "altmark", "--block", period.String())

@@ -38,12 +38,7 @@ func TestSessionsDiffer(t *testing.T) {
 		if s.every > 0 && (marked.Offered*s.every > whole.Offered+s.every || marked.Offered*s.every+s.every < whole.Offered) {
 			t.Errorf("session %s: %d of %d packets were marked, want one in %d", s.name, marked.Offered, whole.Offered, s.every)
 		}
-		for column, want := range map[string]uint64{
-			"packets": marked.Delivered + marked.Duplicated, "lost": marked.Lost, "duplicated": marked.Duplicated,
-			"reordered": marked.Reordered, "expected": marked.Offered,
-		} {
-			b.reaches(int64(want), "SELECT sum(%s) FROM flows WHERE session = '%s'", column, s.name)
-		}
+		b.agrees(marked, "session = '"+s.name+"'")
 		if delays := b.number("SELECT sum(delay_count) FROM flows WHERE session = '%s'", s.name); (delays > 0) != s.delays {
 			t.Errorf("session %s has %d delays", s.name, delays)
 		}
@@ -84,11 +79,7 @@ func TestSessionAggregates(t *testing.T) {
 			marked.Duplicated += flow.Duplicated
 		}
 	}
-	for column, want := range map[string]uint64{
-		"packets": marked.Delivered + marked.Duplicated, "lost": marked.Lost, "duplicated": marked.Duplicated, "expected": marked.Offered,
-	} {
-		b.reaches(int64(want), "SELECT sum(%s) FROM flows WHERE session = 'pair'", column)
-	}
+	b.agrees(marked, "session = 'pair'", "packets", "expected", "lost", "duplicated")
 	if ports := b.number("SELECT count(*) FROM flows WHERE session = 'pair' AND dport <> 0"); ports > 0 {
 		t.Errorf("%d rows have ports", ports)
 	}

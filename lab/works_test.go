@@ -29,7 +29,11 @@ func (b *bed) tryTraffic(s, d *runningProbe, to netip.Addr, size int64) {
 	before := b.dropped()
 	b.carry("a", "b", to, size).finish()
 	b.datagrams("a", "b", to, 100, 1000)
-	marked, read := both(s, d)
+	marked, read := sourceSummary{}, destinationSummary{}
+	s.finish(&marked)
+	// No application waits for the last segments without data.
+	eventually(b.t, "the last packets to be read", func() bool { return d.seen().Packets >= marked.Marked || b.dropped() > before })
+	d.finish(&read)
 	dropped := b.dropped() - before
 	if marked.Marked < 100 || read.Packets+read.Lost != marked.Marked || read.Expected != marked.Marked {
 		b.t.Errorf("marked %d, read %d of %d, lost %d", marked.Marked, read.Packets, read.Expected, read.Lost)
@@ -46,18 +50,19 @@ func (b *bed) tryTraffic(s, d *runningProbe, to netip.Addr, size int64) {
 		marked.Skipped["mtu"], marked.Skipped["gso"], read.Unmarked, dropped)
 }
 
-// dropped is how many packets and segmentation buffers the devices of all hosts did not send.
+// dropped is how many packets and segmentation buffers the devices of all hosts did not send, or the kernel had no time
+// to receive.
 func (b *bed) dropped() (sum uint64) {
 	b.t.Helper()
 	for host := range b.Spec.Hosts {
 		var links []struct {
-			Stats struct{ TX struct{ Dropped uint64 } } `json:"stats64"`
+			Stats struct{ TX, RX struct{ Dropped uint64 } } `json:"stats64"`
 		}
 		if err := json.Unmarshal([]byte(b.exec(host, "ip", "-s", "-j", "link")), &links); err != nil {
 			b.t.Fatal(err)
 		}
 		for _, link := range links {
-			sum += link.Stats.TX.Dropped
+			sum += link.Stats.TX.Dropped + link.Stats.RX.Dropped
 		}
 	}
 	return sum
