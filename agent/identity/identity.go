@@ -302,11 +302,13 @@ func (i *Identity) Standing(ctx context.Context) error {
 	if err == nil && !answer.Welcome {
 		err = fmt.Errorf("%w: %s", ErrRefused, oneLine(answer.Reason))
 	}
-	if err == nil && len(answer.Revocations) > 0 && !bytes.Equal(answer.Revocations, carried) {
-		err = store.Replace(path, answer.Revocations, 0o600)
-	}
 	if err != nil {
 		return fmt.Errorf("ask %s about agent %q: %w", d.Server, d.Name, err)
+	}
+	if len(answer.Revocations) > 0 && !bytes.Equal(answer.Revocations, carried) {
+		if err := store.Replace(path, answer.Revocations, 0o600); err != nil {
+			return fmt.Errorf("save list of revocations %s: %w", path, err)
+		}
 	}
 	return nil
 }

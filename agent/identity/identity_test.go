@@ -294,6 +294,14 @@ func TestRenewAndStanding(t *testing.T) {
 	if kept, _ := config.GetClientCertificate(nil); !kept.Leaf.Equal(next.Leaf) {
 		t.Error("a failed renewal changed the identity")
 	}
+	list := filepath.Join(folder, revocationsName)
+	if err := os.MkdirAll(filepath.Join(list, "full"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	n.body = `{"welcome":true,"revocations":"AAAA"}`
+	if err := i.Standing(t.Context()); err == nil || errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "save list of revocations "+list) {
+		t.Errorf("a list that cannot be saved: %v", err)
+	}
 	n.fault = `{"code":"unauthenticated"}`
 	if err := i.Standing(t.Context()); !errors.Is(err, ErrRefused) || errors.Is(err, ErrToken) {
 		t.Errorf("response without a certificate: %v", err)

@@ -220,8 +220,12 @@ func (s *service) changed(connected bool, reason error) {
 func (s *service) explain() {
 	ctx, cancel := context.WithTimeout(s.ctx, 10*time.Second)
 	defer cancel()
-	if err := s.identity.Standing(ctx); err != nil && s.ctx.Err() == nil {
+	switch err := s.identity.Standing(ctx); {
+	case err == nil, s.ctx.Err() != nil:
+	case errors.Is(err, identity.ErrRefused):
 		s.log.Error("rejected by the server", "reason", err)
+	default:
+		s.log.Error("not connected, and the reason is unknown", "error", err)
 	}
 }
 

@@ -3,12 +3,15 @@
 package store
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"golang.org/x/sys/unix"
 )
 
 // Save replaces the file and syncs it to disk.
@@ -23,15 +26,25 @@ func Save(path string, value any, mode fs.FileMode) error {
 	return nil
 }
 
+// Keep is Replace unless the file has that text and mode: a full disk refuses even a file that stays the same.
+func Keep(path string, text []byte, mode fs.FileMode) error {
+	info, err := os.Lstat(path)
+	if before, failed := os.ReadFile(path); err == nil && failed == nil && info.Mode() == mode && bytes.Equal(before, text) {
+		return nil
+	}
+	return Replace(path, text, mode)
+}
+
 // Replace replaces the file and syncs it to disk.
 func Replace(path string, text []byte, mode fs.FileMode) (err error) {
 	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {
-		return err
+		return full(err)
 	}
 	defer func() {
 		if err != nil {
 			os.Remove(file.Name())
+			err = full(err)
 		}
 	}()
 	_, err = file.Write(text)
@@ -42,6 +55,14 @@ func Replace(path string, text []byte, mode fs.FileMode) (err error) {
 		return err
 	}
 	return SyncFolder(filepath.Dir(path))
+}
+
+// full says it in words if an error means that the disk is full.
+func full(err error) error {
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		return fmt.Errorf("the disk is full: %w", err)
+	}
+	return err
 }
 
 // SyncFolder makes the names in a folder durable.

@@ -281,7 +281,7 @@ func (a *Authority) open() error {
 	}
 	a.pool = x509.NewCertPool()
 	a.pool.AddCert(a.certificate)
-	if err := files.Replace(filepath.Join(a.folder, publicFile), encodePEM(a.certificate.Raw), 0o600); err != nil {
+	if err := files.Keep(filepath.Join(a.folder, publicFile), encodePEM(a.certificate.Raw), 0o600); err != nil {
 		return err
 	}
 	if _, err := a.serverIdentity(true); err != nil {
