@@ -23,7 +23,7 @@ type DestinationOptions struct {
 func RunDestination(ctx context.Context, options DestinationOptions, out io.Writer) (err error) {
 	v := deviceView{view.View{Out: out, JSON: options.JSON}}
 	var records *recordFile
-	options.Rows = v.rows
+	options.Rows, options.Hidden = v.rows, v.hidden
 	options.Records = options.RecordFile != ""
 	options.Record = func(r *destination.Record) error { return records.write(r) }
 	probe, err := runner.OpenDestination(options.LocalDestination)

@@ -29,7 +29,7 @@ type SourceOptions struct {
 // RunSource marks packets until the context ends, then prints the counters.
 func RunSource(ctx context.Context, options SourceOptions, out io.Writer) error {
 	v := deviceView{view.View{Out: out, JSON: options.JSON}}
-	options.Path, options.Blocks = v.path, v.blocks
+	options.Path, options.Hidden, options.Blocks = v.path, v.hidden, v.blocks
 	probe, err := runner.OpenSource(options.LocalSource)
 	if err != nil {
 		return err

@@ -139,6 +139,13 @@ func (v deviceView) path(p validation.Path) error {
 	}{newPathLine(p)}, "%s  %s\n", time.Now().Format(time.TimeOnly), p.Text())
 }
 
+// hidden prints what hides a program; empty: nothing any more.
+func (v deviceView) hidden(text string) error {
+	return v.Print(struct {
+		Hidden string `json:"hidden"`
+	}{text}, "%s  %s\n", time.Now().Format(time.TimeOnly), cmp.Or(text, "packets reach the program again"))
+}
+
 // sourceSummary is the last line of JSON.
 type sourceSummary struct {
 	source.Tally

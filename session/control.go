@@ -198,6 +198,9 @@ type TaskState struct {
 	// Limit is what this host, or the paths from it, do not let it do although it is
 	// running, and why.
 	Limit string `json:"limit,omitempty"`
+	// Hidden says which programs of others, ahead of the task's on the interface, keep packets from
+	// it; empty: none. It is part of Limit.
+	Hidden string `json:"hidden,omitempty"`
 	// Missing are the peers of a destination whose marked packets have just ceased to arrive,
 	// all or many of them.
 	Missing []string `json:"missing,omitempty"`

@@ -21,7 +21,7 @@ type Remote struct {
 
 	mu      sync.Mutex
 	sink    func(point string, sample measure.Sample) // takes the rows; nil before Start
-	last    uint64 // number of a request
+	last    uint64                                    // number of a request
 	waiting map[uint64]chan<- answer
 	ended   error
 }

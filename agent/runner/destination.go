@@ -45,7 +45,8 @@ type deviceDestination struct {
 	table       peerTable
 	pulse       session.Pulse // what is known of the peers' clocks
 	err         error         // of the last reading
-	copying     error         // of the records
+	sight       sight
+	copying     error // of the records
 	// Reports of sources: see settle.go.
 	waiting      []waitingReport
 	waitingFlows int
@@ -196,6 +197,11 @@ func (d *deviceDestination) follow(tasks []destinationTask) error {
 		return err
 	}
 	d.device = now
+	if local := tasks[0].local; local != nil && d.look() && local.Hidden != nil {
+		if err := local.Hidden(d.sight.text); err != nil {
+			return err
+		}
+	}
 	if present, err := d.probe.Present(); err != nil {
 		return err
 	} else if !present {
@@ -379,9 +385,18 @@ func (d *deviceDestination) setClocks(pulse session.Pulse) {
 	d.pulse = pulse
 }
 
+// look finds out whether packets reach the program.
+func (d *deviceDestination) look() (changed bool) {
+	return d.sight.look(d.now().steady, d.log, d.probe, func() (uint64, error) {
+		tally, err := d.probe.Tally()
+		return tally.Seen, err
+	})
+}
+
 func (d *deviceDestination) states() []session.TaskState {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.look()
 	tally, err := d.probe.Tally()
 	err = errors.Join(d.err, d.copying, err)
 	var states []session.TaskState
@@ -419,7 +434,7 @@ func (d *deviceDestination) states() []session.TaskState {
 		}
 		state := session.TaskState{
 			Session: r.task.Session, Role: roleDestination, Device: d.device.Name, Running: err == nil, Counters: counters,
-			Missing: r.missing.peers(), Limit: joinLimits(d.limit(r, tally.Mismatches), r.apart.limit(time.Duration(r.task.Block))),
+			Missing: r.missing.peers(), Hidden: d.sight.text, Limit: joinLimits(d.sight.text, d.limit(r, tally.Mismatches), r.apart.limit(time.Duration(r.task.Block))),
 			OtherFlows: r.otherFlows(tally.Mismatches),
 		}
 		if err != nil {

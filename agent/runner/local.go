@@ -31,6 +31,9 @@ type LocalSource struct {
 	Lease time.Duration
 	// Path is called by Run for each change in what path validation has found.
 	Path func(validation.Path) error
+	// Hidden is called by Run when packets no longer reach the program, with what hides it, and with
+	// an empty text when they do again; nil: it is not.
+	Hidden func(text string) error
 	// Blocks is called by Run for what was sent in blocks that are over.
 	Blocks func([]block.Count) error
 }
@@ -42,6 +45,7 @@ type Source struct {
 	task    sourceTask
 	paths   chan validation.Path // changes that Run has not reported yet
 	path    func(validation.Path) error
+	hidden  func(text string) error
 	blocks  func([]block.Count) error
 }
 
@@ -53,7 +57,7 @@ func OpenSource(local LocalSource) (*Source, error) {
 	if len(local.Rules) == 0 { // unlike a source without rules, this can change
 		local.Rules = []fivetuple.Filter{{}}
 	}
-	s := &Source{task: sourceTask{local: &local.Settings}, paths: make(chan validation.Path, 64), path: local.Path, blocks: local.Blocks}
+	s := &Source{task: sourceTask{local: &local.Settings}, paths: make(chan validation.Path, 64), path: local.Path, hidden: local.Hidden, blocks: local.Blocks}
 	s.task.pathFound = s.pathFound
 	s.task.Lease = session.Duration(local.Lease)
 	running, err := openSource(local.Device, []sourceTask{s.task}, Options{Log: slog.New(slog.DiscardHandler)}, nil)
@@ -169,6 +173,9 @@ func (s *Source) follow() error {
 		return err
 	}
 	s.running.renew(session.Pulse{})
+	if s.running.look() && s.hidden != nil {
+		return errors.Join(s.running.err, s.hidden(s.running.sight.text))
+	}
 	return s.running.err
 }
 
@@ -212,6 +219,8 @@ type LocalDestination struct {
 	// set. Neither is called concurrently with itself or the other.
 	Rows   func(LocalRows) error
 	Record func(*destination.Record) error
+	// Hidden is LocalSource.Hidden; it is not called concurrently with the others.
+	Hidden func(text string) error
 }
 
 // LocalRows are the rows of one interval, with the state at its end.

@@ -42,6 +42,7 @@ type deviceSource struct {
 	resume map[string]time.Duration
 	// paths validates the paths of packets; nil if that is switched off.
 	paths *validation.Prober
+	sight sight
 	// validated: encodings are used only on paths that they arrive on. Otherwise paths, if
 	// there, proves addresses only.
 	validated bool
@@ -246,8 +247,17 @@ func alive(task sourceTask, pulse session.Pulse) []netip.Addr {
 	return addresses
 }
 
+// look finds out whether packets reach the program.
+func (s *deviceSource) look() (changed bool) {
+	return s.sight.look(s.now().steady, s.log, s.probe, func() (uint64, error) {
+		tally, err := s.probe.Tally()
+		return tally.Seen, err
+	})
+}
+
 func (s *deviceSource) states() []session.TaskState {
 	pending := s.paths != nil && s.paths.Pending() // first: none is counted as pending afterwards
+	s.look()
 	tally, err := s.probe.Tally()
 	err = errors.Join(s.err, err)
 	counters := map[string]uint64{
@@ -272,13 +282,13 @@ func (s *deviceSource) states() []session.TaskState {
 		}
 	}
 	s.countPaths(counters)
-	limit := joinLimits(connections.Limit, s.countAddresses(counters), s.pathLimit())
+	limit := joinLimits(s.sight.text, connections.Limit, s.countAddresses(counters), s.pathLimit())
 	err = errors.Join(err, s.collect())
 	var states []session.TaskState
 	for _, task := range s.tasks {
 		deferred, unread := s.sent.state(task.Session)
 		state := session.TaskState{
-			Session: task.Session, Role: roleSource, Device: s.device.Name, Running: err == nil, Counters: maps.Clone(counters),
+			Session: task.Session, Role: roleSource, Device: s.device.Name, Running: err == nil, Hidden: s.sight.text, Counters: maps.Clone(counters),
 		}
 		state.Limit = joinLimits(limit, s.chosen.limits[task.Session], overlapLimit(task, tally), task.limit)
 		if s.differed {

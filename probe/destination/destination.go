@@ -330,6 +330,12 @@ func (d *Destination) FollowClock() error {
 // Present reports whether the program is still on the device.
 func (d *Destination) Present() (bool, error) { return d.attachment.Present() }
 
+// Passed is hook.Attachment.Passed.
+func (d *Destination) Passed() (uint64, error) { return d.attachment.Passed() }
+
+// HiddenText is hook.Attachment.HiddenText.
+func (d *Destination) HiddenText() (string, error) { return d.attachment.HiddenText() }
+
 // Cost is what the program cost since Open, where the kernel counts it.
 func (d *Destination) Cost() (cost hook.Cost, counted bool, err error) {
 	return hook.CostOf(d.objects.DestinationTc, d.objects.DestinationXdp)

@@ -522,6 +522,12 @@ func (s *Source) changed() error {
 // Present reports whether the programs are still on the device.
 func (s *Source) Present() (bool, error) { return s.egress.Present() }
 
+// Passed is hook.Attachment.Passed at egress.
+func (s *Source) Passed() (uint64, error) { return s.egress.Passed() }
+
+// HiddenText is hook.Attachment.HiddenText.
+func (s *Source) HiddenText() (string, error) { return s.egress.HiddenText() }
+
 // Cost is what the programs on the device cost since they were loaded, where the kernel counts
 // it: each with those that it leads to.
 func (s *Source) Cost() (cost hook.Cost, counted bool, err error) {

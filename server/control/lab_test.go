@@ -63,14 +63,16 @@ type host struct {
 	unanswered uint64
 	// otherFlows are sources whose marks its destinations do not measure.
 	otherFlows map[string]string
-	clock      session.Clock
-	ahead      time.Duration // of the real time
-	spool      session.Spool
-	thin       int
-	asked      int
-	revoked    bool
-	notice     string // what it was told that was refused
-	stopping   bool   // it says so in its reports
+	// hidden is what hides the programs of its destinations.
+	hidden   string
+	clock    session.Clock
+	ahead    time.Duration // of the real time
+	spool    session.Spool
+	thin     int
+	asked    int
+	revoked  bool
+	notice   string // what it was told that was refused
+	stopping bool   // it says so in its reports
 }
 
 func bed(t *testing.T, test func(*testbed)) {
@@ -152,7 +154,7 @@ func (h *host) state(t *testing.T) []byte {
 func (h *host) tasks() []session.TaskState {
 	var tasks []session.TaskState
 	for _, d := range h.applied.Destinations {
-		tasks = append(tasks, session.TaskState{Session: d.Session, Role: "destination", Running: h.broken == "", Error: h.broken, Missing: h.missing, OtherFlows: h.otherFlows})
+		tasks = append(tasks, session.TaskState{Session: d.Session, Role: "destination", Running: h.broken == "", Error: h.broken, Missing: h.missing, OtherFlows: h.otherFlows, Hidden: h.hidden})
 	}
 	for _, s := range h.applied.Sources {
 		tasks = append(tasks, session.TaskState{

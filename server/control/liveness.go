@@ -111,6 +111,12 @@ func (c *Control) status(a *agent, tasks []session.TaskState) {
 		}
 		c.addressProofs(a, t, was)
 		c.flowMismatches(a, t, was)
+		switch {
+		case t.Hidden != "" && was.Hidden == "":
+			c.event("program-hidden", event.Warning, a.Name, t.Session, "the %s on %s, device %s, is %s", t.Role, a.Name, t.Device, t.Hidden)
+		case t.Hidden == "" && was.Hidden != "" && t.Error == "":
+			c.event("program-reached", event.Info, a.Name, t.Session, "packets reach the %s on %s, device %s, again", t.Role, a.Name, t.Device)
+		}
 		switch now := t.PathsNotPassed(); {
 		case now > 0 && was.PathsNotPassed() == 0:
 			c.event("path-validation-failed", event.Warning, a.Name, t.Session,

@@ -126,6 +126,35 @@ func TestFlowMismatchIsReported(t *testing.T) {
 	})
 }
 
+// TestHiddenProgramIsReported when it begins and when it ends, with what hides it.
+func TestHiddenProgramIsReported(t *testing.T) {
+	bed(t, func(b *testbed) {
+		b.join("h1", "h2")
+		b.create(web())
+		b.state("web", Running)
+		const why = "hidden by first (12): packets on eth0 do not reach Pillion's program, which runs after it"
+		for n := range 2 {
+			b.on("h2", func(h *host) { h.hidden = why })
+			b.pass(5 * time.Second)
+			if events := b.eventCount("program-hidden"); events != n+1 {
+				t.Errorf("%d events, want %d", events, n+1)
+			}
+			b.on("h2", func(h *host) { h.hidden = "" })
+			b.pass(5 * time.Second)
+			if events := b.eventCount("program-reached"); events != n+1 {
+				t.Errorf("%d events, want %d", events, n+1)
+			}
+		}
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		for _, e := range b.events {
+			if e.Kind == "program-hidden" && (e.Agent != "h2" || e.Session != "web" || !strings.Contains(e.Message, "the destination on h2, device , is "+why)) {
+				t.Errorf("event %+v", e)
+			}
+		}
+	})
+}
+
 func TestLeaseIsWithdrawn(t *testing.T) {
 	bed(t, func(b *testbed) {
 		b.join("h1", "h2", "h3")

@@ -1,0 +1,99 @@
+package runner
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/link"
+	"github.com/vishvananda/netlink"
+
+	"pillion.dev/internal/netns"
+	"pillion.dev/probe/hook"
+	"pillion.dev/session"
+)
+
+// endChain attaches a program that ends the chain ahead of all others.
+func (h *host) endChain(device string, at ebpf.AttachType) (attached link.Link) {
+	h.t.Helper()
+	program, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+		Name: "neighbour", Type: ebpf.SchedCLS, License: "GPL", Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()},
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer program.Close()
+	if err := netns.Do(h.namespace, func() error {
+		l, err := netlink.LinkByName(device)
+		if err != nil {
+			return err
+		}
+		attached, err = link.AttachTCX(link.TCXOptions{Interface: l.Attrs().Index, Attach: at, Program: program, Anchor: link.Head()})
+		return err
+	}); err != nil {
+		h.t.Fatal(err)
+	}
+	h.t.Cleanup(func() { attached.Close() })
+	return attached
+}
+
+// TestHiddenProgram: a task says which program keeps packets from its own, until that is gone.
+func TestHiddenProgram(t *testing.T) {
+	r := newRoad(t)
+	if err := hook.HaveTCX(); err != nil {
+		t.Skipf("needs tcx, Linux 6.6: %v", err)
+	}
+	from, to := newHost(t, r, r.from), newHost(t, r, r.to)
+	check := func(h *host) session.TaskState {
+		t.Helper()
+		h.ahead.Add(int64(time.Second))
+		r.send(20)
+		var states []session.TaskState
+		if err := netns.Do(h.namespace, func() error { states = h.States(); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if len(states) != 1 || !states[0].Running {
+			t.Fatalf("%+v", states)
+		}
+		return states[0]
+	}
+	if state := to.apply(session.Assignment{Revision: 1, Destinations: []session.DestinationTask{task("s", false, time.Hour)}}); !state.Running {
+		t.Fatalf("%+v", state)
+	}
+	if state := from.apply(session.Assignment{Revision: 1, Sources: []session.SourceTask{{
+		Session: "s", Peers: []session.Peer{{Agent: "b", Addresses: []string{destinationAddress}}},
+		Modules: []string{"loss"}, Encoding: "udp", Family: "any", Lease: session.Duration(time.Hour),
+	}}}); !state.Running {
+		t.Fatalf("%+v", state)
+	}
+	for _, row := range []struct {
+		h      *host
+		device string
+		at     ebpf.AttachType
+	}{{from, "out", ebpf.AttachTCXEgress}, {to, "in", ebpf.AttachTCXIngress}} {
+		for range 3 {
+			if state := check(row.h); state.Hidden != "" || state.Limit != "" {
+				t.Fatalf("before: %+v", state)
+			}
+		}
+		if row.h == to { // marks that nobody removes would not arrive at the application
+			from.Pulse(session.Pulse{})
+		}
+		neighbour := row.h.endChain(row.device, row.at)
+		var state session.TaskState
+		for range 4 {
+			state = check(row.h)
+		}
+		if !strings.HasPrefix(state.Hidden, "hidden by neighbour (") || !strings.HasSuffix(state.Hidden, "): packets on "+row.device+" do not reach Pillion's program, which runs after it") || state.Limit != state.Hidden {
+			t.Errorf("device %s: hidden %q, limit %q", row.device, state.Hidden, state.Limit)
+		}
+		if err := neighbour.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if state = check(row.h); state.Hidden != "" {
+			t.Errorf("device %s, after it has gone: %+v", row.device, state)
+		}
+	}
+}

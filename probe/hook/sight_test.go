@@ -1,0 +1,102 @@
+package hook
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"pillion.dev/internal/netns"
+	"pillion.dev/internal/test/namespace"
+)
+
+// TestSight: what is concluded from what passed the device and what the program saw, check by check.
+func TestSight(t *testing.T) {
+	type reading struct {
+		passed, seen uint64
+		hidden       bool
+	}
+	for _, row := range []struct {
+		name     string
+		readings []reading
+	}{
+		{"an idle device", []reading{{5, 0, false}, {5, 0, false}, {9, 0, false}, {9, 0, false}}},
+		{"all is seen", []reading{{100, 90, false}, {200, 190, false}, {300, 290, false}, {400, 390, false}}},
+		{"nothing from the beginning", []reading{{500, 0, false}, {510, 0, false}, {520, 0, true}, {530, 0, true}}},
+		{"nothing at a low rate", []reading{{0, 0, false}, {4, 0, false}, {8, 0, false}, {12, 0, false}, {16, 0, true}}},
+		{"nothing any more", []reading{{100, 100, false}, {220, 205, false}, {320, 205, false}, {420, 205, false}, {520, 205, true}}},
+		{"a card that counts late", []reading{{0, 0, false}, {0, 100, false}, {100, 100, false}, {100, 100, false}, {100, 100, false}}},
+		{"one of many, as address resolution", []reading{{0, 0, false}, {100, 0, false}, {200, 0, true}, {300, 1, true}, {400, 1, true}, {500, 2, true}}},
+		{"seen again", []reading{{0, 0, false}, {100, 0, false}, {200, 0, true}, {205, 3, true}, {300, 95, false}, {400, 195, false}}},
+		{"reset of the device's counter", []reading{{100, 0, false}, {200, 0, false}, {5, 0, false}, {50, 0, false}, {60, 0, false}, {70, 0, true}}},
+		{"a program that was replaced", []reading{{100, 900, false}, {200, 50, false}, {300, 150, false}}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			var s Sight
+			for i, r := range row.readings {
+				if got := s.Hidden(r.passed, r.seen); got != r.hidden {
+					t.Errorf("check %d of passed %d, seen %d: hidden %t", i+1, r.passed, r.seen, got)
+				}
+			}
+		})
+	}
+}
+
+// TestAhead: programs and filters that a packet meets first are named in their order, and those of
+// Pillion and those behind the program are not.
+func TestAhead(t *testing.T) {
+	ours, first, own, last := passProgram(t, "test_tc"), passProgram(t, "first"), passProgram(t, "source_return"), passProgram(t, "last")
+	info, err := first.Info()
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, _ := info.ID()
+	for _, point := range []Point{Egress, Ingress} {
+		for _, clsact := range []bool{false, true} {
+			t.Run(fmt.Sprintf("point %d, clsact %t", point, clsact), func(t *testing.T) {
+				if !clsact && HaveTCX() != nil {
+					t.Skip("needs tcx, Linux 6.6")
+				}
+				if err := netns.Do(namespace.New(t), func() error {
+					attached, err := Attach(ours, loopback, Options{Point: point, Order: Last, Clsact: clsact})
+					if err != nil {
+						return err
+					}
+					if text, err := attached.HiddenText(); err != nil || text != "" {
+						t.Errorf("alone: %q, %v", text, err)
+					}
+					for _, other := range []struct {
+						program  *ebpf.Program
+						anchor   link.Anchor
+						priority uint16
+					}{{own, link.Head(), 1}, {first, link.Head(), 2}, {last, link.Tail(), clsactPriority + 1}} {
+						if clsact {
+							err = netlink.FilterAdd(&netlink.BpfFilter{
+								FilterAttrs: netlink.FilterAttrs{LinkIndex: loopback.Index, Parent: clsactParent(point), Handle: 1, Protocol: unix.ETH_P_ALL, Priority: other.priority},
+								Fd:          other.program.FD(), Name: map[*ebpf.Program]string{own: "source_return", first: "first", last: "last"}[other.program], DirectAction: true,
+							})
+						} else {
+							var l link.Link
+							if l, err = link.AttachTCX(link.TCXOptions{Interface: loopback.Index, Attach: attached.attachType(), Program: other.program, Anchor: other.anchor}); err == nil {
+								defer l.Close()
+							}
+						}
+						if err != nil {
+							return err
+						}
+					}
+					want := fmt.Sprintf("hidden by first (%d): packets on lo do not reach Pillion's program, which runs after it", id)
+					if text, err := attached.HiddenText(); err != nil || text != want {
+						t.Errorf("%q, want %q: %v", text, want, err)
+					}
+					return attached.Close()
+				}); err != nil {
+					t.Fatal(err)
+				}
+			})
+		}
+	}
+}
