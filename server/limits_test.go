@@ -31,10 +31,10 @@ func (noEvents) Change(event.Change) {}
 // noAgents are alarm.Agents without labels.
 type noAgents struct{}
 
-func (noAgents) Labels() map[string]map[string]string { return nil }
+func (noAgents) Labels() map[string]map[string]string   { return nil }
 func (noAgents) Covers(string, string) (a, b time.Time) { return a, b }
-func (noAgents) ClockAhead(string) time.Duration      { return 0 }
-func (noAgents) Unheard(time.Duration) []string       { return nil }
+func (noAgents) ClockAhead(string) time.Duration        { return 0 }
+func (noAgents) Unheard(time.Duration) []string         { return nil }
 
 // meshOf returns a function that hands over the rows of flows of a second between all of so many hosts, a batch for each.
 func meshOf(b *testing.B, hosts int) func(now time.Time, add func(archive.Batch)) {

@@ -160,15 +160,15 @@ func TestLossBeginsAndEnds(t *testing.T) {
 			t.Errorf("got %+v, want %+v", b.events[0], want)
 		}
 	}
-	b.expect("loss: a > b lost 2.3 % (230 of 10,000 packets) in 10 s, threshold 1 %")
+	b.expect("loss: a > b lost 2.3 % (1.93 to 2.71 % with 99 % confidence), 230 of 10,000 packets in 10 s, threshold 1 %")
 	b.seconds(20, 1000, 50)
 	b.expect() // once only
-	b.seconds(15, 1000, 7)
-	b.expect() // below the threshold, above half of it
-	b.seconds(32, 1000, 0)
+	b.seconds(15, 1000, 9)
+	b.expect() // undecided: the interval has the threshold in it
+	b.seconds(31, 1000, 0)
 	b.expect()
-	b.seconds(10, 1000, 0)
-	b.expect("loss-ended: a > b: loss is over after 38 s, at worst 6.3 % in 10 s; now 0 %")
+	b.seconds(11, 1000, 0)
+	b.expect("loss-ended: a > b: loss is over after 37 s, at worst 6.3 % in 10 s; now 0 % (0 to 0.05 % with 99 % confidence) in 10 s")
 	b.seconds(60, 1000, 0)
 	b.expect()
 }
@@ -179,13 +179,13 @@ func TestLossFlaps(t *testing.T) {
 		b.seconds(10, 1000, 30)
 		b.seconds(25, 1000, 0)
 	}
-	b.expect("loss: a > b lost 3 % (30 of 1,000 packets) in 10 s, threshold 1 %")
+	b.expect("loss: a > b lost 3 % (1.79 to 4.68 % with 99 % confidence), 30 of 1,000 packets in 10 s, threshold 1 %")
 }
 
 func TestLossWithoutTraffic(t *testing.T) {
 	b := newBed(t)
 	b.seconds(20, 1000, 100)
-	b.expect("loss: a > b lost 10 % (100 of 1,000 packets) in 10 s, threshold 1 %")
+	b.expect("loss: a > b lost 10 % (7.7 to 12.69 % with 99 % confidence), 100 of 1,000 packets in 10 s, threshold 1 %")
 	b.seconds(30, 0, 0)
 	b.silence(29)
 	b.expect()
@@ -205,25 +205,25 @@ func TestTooFewPacketsRaiseNoEvent(t *testing.T) {
 
 func TestLongIntervals(t *testing.T) {
 	b := newBed(t)
-	for i := range 5 {
+	for i := range 6 {
 		b.now = b.now.Add(time.Second)
-		b.add("b", row{b.now, "s", "a", int64(5 * time.Minute), uint64(1000), uint64(20 - 5*i)})
+		b.add("b", row{b.now, "s", "a", int64(5 * time.Minute), uint64(1000), uint64(max(0, 20-5*i))})
 		b.silence(299)
 	}
-	b.expect("loss: a > b lost 2 % (20 of 1,000 packets) in 5 min, threshold 1 %",
-		"loss-ended: a > b: loss is over after 15 min, at worst 2 % in 5 min; now 0 %")
+	b.expect("loss: a > b lost 2 % (1.04 to 3.44 % with 99 % confidence), 20 of 1,000 packets in 5 min, threshold 1 %",
+		"loss-ended: a > b: loss is over after 20 min, at worst 2 % in 5 min; now 0 % (0 to 0.53 % with 99 % confidence) in 5 min")
 }
 
 // The loss of a pair is that of all its flows together.
 func TestFlowsOfAPair(t *testing.T) {
 	b := newBed(t)
 	b.add("b", row{start, "s", "a", nil, uint64(100), uint64(50)}, row{start, "s", "a", nil, uint64(9900), uint64(0)},
-		row{start, "other", "a", nil, uint64(100), uint64(3)}, row{start, "s", nil, nil, uint64(100), uint64(4)})
+		row{start, "other", "a", nil, uint64(100), uint64(7)}, row{start, "s", nil, nil, uint64(100), uint64(8)})
 	if len(b.events) != 2 || b.events[0].Session == b.events[1].Session {
 		t.Fatalf("got %+v", b.events)
 	}
 	for _, e := range b.events {
-		if e.Session == "s" && (e.Agent != "b" || e.Peer != "" || !strings.HasPrefix(e.Message, "an unknown source > b lost 4 %")) {
+		if e.Session == "s" && (e.Agent != "b" || e.Peer != "" || !strings.HasPrefix(e.Message, "an unknown source > b lost 8 %")) {
 			t.Errorf("got %+v", e)
 		}
 	}

@@ -57,7 +57,7 @@ func (b *bed) active() Alarm {
 }
 
 func TestDelayRules(t *testing.T) {
-	for on, slow := range map[string]uint64{DelayP50: 60, DelayP90: 11, DelayP99: 2, DelayMax: 1} {
+	for on, slow := range map[string]uint64{DelayP50: 60, DelayP90: 14, DelayP99: 2, DelayMax: 1} {
 		t.Run(on, func(t *testing.T) {
 			b := bedOf(t, nil, Rule{Name: "slow", On: on, Above: "20ms", For: 2 * time.Second, Severity: "critical"})
 			delays := func(slow uint64) func() {

@@ -28,7 +28,7 @@ type Agents interface {
 type Options struct {
 	// Rules are complete.
 	Rules []Rule
-	// PairsMost pairs, and flows that are lost whole, are watched, about 1.2 KB each; AlarmsMost alarms may be active.
+	// PairsMost pairs, and flows that are lost whole, are watched, about 1.6 KB each; AlarmsMost alarms may be active.
 	PairsMost, AlarmsMost int
 	Events                event.Sink
 	Agents                Agents

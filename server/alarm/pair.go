@@ -23,13 +23,6 @@ type pair struct {
 	flows      map[flows.Flow]*flow
 }
 
-// sum is a rule on a share of packets, for one pair.
-type sum struct {
-	rule *Rule
-	window
-	phase
-}
-
 // silence is a rule on marked packets of which none arrives, for one pair.
 type silence struct {
 	rule *Rule

@@ -7,10 +7,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"pillion.dev/archive"
-	"pillion.dev/internal/quantity"
 	"pillion.dev/measure"
 	"pillion.dev/measure/flows"
-	"pillion.dev/measure/histogram"
 )
 
 // aheadMost is how far a row's time may be ahead of the server's clock.
@@ -69,96 +67,6 @@ func (e *Evaluator) addFlows(batch archive.Batch) (failed error) {
 		e.judgeSilence(p, now)
 	}
 	return failed
-}
-
-// add adds a row to the window of the rule.
-func (s *sum) add(row *flows.Row, now time.Time) {
-	bad, total, most := row.Lost, row.Expected, int64(0)
-	if s.rule.delays() {
-		if row.Delay.Count == 0 {
-			return
-		}
-		bad, total, most = later(&row.Delay, s.rule.delay), row.Delay.Count, row.Delay.Max
-	}
-	at, old, reset := s.move(row.End, now, s.rule.Over, row.Interval)
-	if old {
-		return
-	}
-	if reset {
-		if s.calm = (time.Time{}); s.firing() {
-			s.since = at
-		}
-	}
-	s.window.add(at, s.rule.Over, bad, total, most)
-}
-
-// later counts the delays above a limit. Those in the bucket of the limit count by their mean.
-func later(d *flows.Distribution, limit time.Duration) (n uint64) {
-	switch {
-	case d.Max <= int64(limit):
-		return 0
-	case d.Min > int64(limit):
-		return d.Count
-	case d.Histogram.Empty():
-		return 1 // the maximum, at least
-	}
-	h, own := &d.Histogram, histogram.Bound(histogram.Index(int64(limit)))
-	for i, bound := range h.Bounds {
-		above := bound > own
-		if bound == own && h.Offsets != nil && h.Counts[i] > 0 {
-			above = bound+int64(h.Offsets[i]/h.Counts[i]) > int64(limit)
-		}
-		if above {
-			n += h.Counts[i]
-		}
-	}
-	return min(max(n, 1), d.Count)
-}
-
-// judgeSum evaluates a rule after new rows.
-func (e *Evaluator) judgeSum(p *pair, s *sum, now time.Time) {
-	sums := s.sums(s.rule.Over)
-	if sums.total == 0 {
-		return
-	}
-	share := float64(sums.bad) / float64(sums.total)
-	enough := sums.total >= s.rule.Packets
-	if (s.firing() || share > s.rule.share) && enough {
-		s.worst = max(s.worst, share)
-	}
-	k := key{s.rule.Name, p.Subject}
-	switch s.judge(s.rule, enough && share > s.rule.share, share <= s.rule.share/2, s.newest) {
-	case begins:
-		s.worst = share
-		e.begin(k, s.rule, &s.phase, now, s.found(k, sums, share))
-	case ends:
-		e.end(k, &s.phase, s.calm, now, s.over(), s.atWorst()+"; now "+percent(share))
-	}
-}
-
-// found says what began an alarm.
-func (s *sum) found(k key, sums slot, share float64) string {
-	if s.rule.On == Loss {
-		return fmt.Sprintf("%s lost %s (%s of %s packets) in %s, threshold %s",
-			k.words(), percent(share), count(sums.bad), count(sums.total), span(s.span), percent(s.rule.share))
-	}
-	return fmt.Sprintf("%s: %s of %s packets in %s took longer than %s, at most %s (%s)",
-		k.words(), percent(share), count(sums.total), span(s.span), quantity.FormatNanos(int64(s.rule.delay)), quantity.FormatNanos(sums.most), s.rule.On)
-}
-
-// over and atWorst say what ended.
-func (s *sum) over() string {
-	if s.rule.On == Loss {
-		return "loss is over"
-	}
-	return "delay is over"
-}
-
-func (s *sum) atWorst() string {
-	if s.rule.On == Loss {
-		return fmt.Sprintf("at worst %s in %s", percent(s.worst), span(s.span))
-	}
-	return fmt.Sprintf("at worst %s of the packets in %s took longer than %s", percent(s.worst), span(s.span), quantity.FormatNanos(int64(s.rule.delay)))
 }
 
 // addSent adds what a source has sent.

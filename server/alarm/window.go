@@ -49,8 +49,13 @@ func (w *window) move(at, now time.Time, over, interval time.Duration) (end time
 
 // add counts packets at a time that move returned.
 func (w *window) add(at time.Time, over time.Duration, bad, total uint64, most int64) {
-	number := at.UnixNano() / int64(over/slots)
-	s := &w.slots[((number%slots)+slots)%slots]
+	put(w.slots[:], at.UnixNano()/int64(over/slots), bad, total, most)
+}
+
+// put counts packets in the slot of a ring with that number.
+func put(ring []slot, number int64, bad, total uint64, most int64) {
+	n := int64(len(ring))
+	s := &ring[(number%n+n)%n]
 	if s.number != number {
 		*s = slot{number: number}
 	}

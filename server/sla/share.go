@@ -6,6 +6,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"pillion.dev/api/level"
+	"pillion.dev/internal/binomial"
 )
 
 // Confidence of intervals.
@@ -61,7 +62,7 @@ func shareOf(bad, all []float64) Share {
 	tail := (1 + Confidence) / 2
 	z, t := distuv.UnitNormal.Quantile(tail), distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(blocks - 1)}.Quantile(tail)
 	independent = min(n, independent*(z/t)*(z/t))
-	s.Low, s.High = binomial(s.Value*independent, independent, 1-tail)
+	s.Low, s.High = binomial.Interval(s.Value*independent, independent, 1-tail)
 	return s
 }
 
@@ -84,16 +85,4 @@ func residuals(bad, all []float64, share float64) (squares, correlation float64)
 		correlation = products / squares
 	}
 	return squares, correlation
-}
-
-// binomial is the interval of Clopper and Pearson for k of n, which need not be whole, with a tail on each side.
-func binomial(k, n, tail float64) (low, high float64) {
-	high = 1
-	if k > 0 {
-		low = distuv.Beta{Alpha: k, Beta: n - k + 1}.Quantile(tail)
-	}
-	if k < n {
-		high = distuv.Beta{Alpha: k + 1, Beta: max(n-k, 1e-9)}.Quantile(1 - tail)
-	}
-	return low, high
 }

@@ -1,7 +1,6 @@
 package sla
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -216,9 +215,6 @@ func TestShare(t *testing.T) {
 	}
 	if s := shareOf(all, all); s.Value != 1 || s.High != 1 || s.Low > 0.9999 || s.Low < 0.9997 {
 		t.Errorf("all lost: %+v", s)
-	}
-	if low, high := binomial(2, 10, 0.025); fmt.Sprintf("%.4f %.4f", low, high) != "0.0252 0.5561" { // R: binom.test(2, 10)
-		t.Errorf("2 of 10: %v to %v", low, high)
 	}
 	outage := make([]float64, 30)
 	outage[3] = 1000
