@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"pillion.dev/internal/test/free"
+	"pillion.dev/internal/free"
 	"pillion.dev/internal/test/hang"
 )
 

@@ -16,7 +16,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
-	"pillion.dev/internal/test/free"
+	"pillion.dev/internal/free"
 )
 
 func TestAgentStaysOnItsSubjects(t *testing.T) {

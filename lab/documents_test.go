@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"pillion.dev/internal/test/free"
+	"pillion.dev/internal/free"
 	"pillion.dev/internal/test/namespace"
 	"pillion.dev/lab"
 )

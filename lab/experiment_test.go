@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"pillion.dev/internal/test/free"
+	"pillion.dev/internal/free"
 	"pillion.dev/internal/test/namespace"
 	"pillion.dev/lab"
 )

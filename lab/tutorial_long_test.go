@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"pillion.dev/internal/test/free"
+	"pillion.dev/internal/free"
 	"pillion.dev/lab"
 )
 

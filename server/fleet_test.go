@@ -19,7 +19,7 @@ import (
 	"pillion.dev/archive"
 	"pillion.dev/bus"
 	"pillion.dev/bus/bustest"
-	"pillion.dev/internal/test/free"
+	"pillion.dev/internal/free"
 	"pillion.dev/measure"
 	"pillion.dev/measure/flows"
 	"pillion.dev/server"

@@ -20,7 +20,7 @@ import (
 	"testing"
 	"time"
 
-	"pillion.dev/internal/test/free"
+	"pillion.dev/internal/free"
 	"pillion.dev/measure/histogram"
 	"pillion.dev/server"
 	"pillion.dev/server/otlp"

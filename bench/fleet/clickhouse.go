@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 
 	config "pillion.dev/internal/clickhouse"
-	"pillion.dev/internal/test/free"
+	"pillion.dev/internal/free"
 )
 
 // ClickHouse is a server of ClickHouse with its files in a folder, on ports of the loopback address.

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"syscall"
 
-	"pillion.dev/internal/test/free"
+	"pillion.dev/internal/free"
 )
 
 // Server is the program that is measured, or queried.

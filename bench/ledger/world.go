@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"pillion.dev/bench/fleet"
-	"pillion.dev/internal/test/free"
+	"pillion.dev/internal/free"
 	"pillion.dev/lab"
 )
 

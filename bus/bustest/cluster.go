@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"pillion.dev/bus"
-	"pillion.dev/internal/test/free"
+	"pillion.dev/internal/free"
 	"pillion.dev/internal/test/hang"
 )
 

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"pillion.dev/bus"
-	"pillion.dev/internal/test/free"
+	"pillion.dev/internal/free"
 )
 
 // Leaf is the NATS server of a site, a process.

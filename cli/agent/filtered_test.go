@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"pillion.dev/internal/test/free"
+	"pillion.dev/internal/free"
 	"pillion.dev/omsp"
 	"pillion.dev/omsp/client"
 )

@@ -15,7 +15,7 @@ import (
 	"pillion.dev/api"
 	"pillion.dev/api/pillionv1"
 	"pillion.dev/cli/commandtest"
-	"pillion.dev/internal/test/free"
+	"pillion.dev/internal/free"
 )
 
 // examplePage has the answers that this test got, for the page's test.

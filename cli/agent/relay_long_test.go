@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	_ "pillion.dev/archive/duckdb" // registers duckdb:
-	"pillion.dev/internal/test/free"
+	"pillion.dev/internal/free"
 )
 
 // TestLongThinning: the server is down until the spool is half full. Applications are asked

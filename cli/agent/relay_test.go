@@ -15,7 +15,7 @@ import (
 	"pillion.dev/api/pillionv1"
 	_ "pillion.dev/archive/duckdb" // registers duckdb:
 	"pillion.dev/cli/commandtest"
-	"pillion.dev/internal/test/free"
+	"pillion.dev/internal/free"
 	"pillion.dev/server"
 )
 

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"pillion.dev/cli/commandtest"
-	"pillion.dev/internal/test/free"
+	"pillion.dev/internal/free"
 	"pillion.dev/internal/test/hang"
 	"pillion.dev/internal/test/namespace"
 )

@@ -15,7 +15,7 @@ import (
 	"pillion.dev/api/pillionv1"
 	"pillion.dev/bus"
 	"pillion.dev/cli/commandtest"
-	"pillion.dev/internal/test/free"
+	"pillion.dev/internal/free"
 	"pillion.dev/measure"
 	"pillion.dev/measure/flows"
 	"pillion.dev/measure/measuretest"

@@ -22,7 +22,7 @@ import (
 
 	"pillion.dev/archive"
 	"pillion.dev/cli/commandtest"
-	"pillion.dev/internal/test/free"
+	"pillion.dev/internal/free"
 	"pillion.dev/internal/test/hang"
 	"pillion.dev/omsp"
 	"pillion.dev/omsp/client"

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"pillion.dev/internal/test/free"
+	"pillion.dev/internal/free"
 )
 
 // python runs a program with the modules in a folder.

@@ -4,7 +4,7 @@ import (
 	"net"
 	"testing"
 
-	"pillion.dev/internal/test/free"
+	"pillion.dev/internal/free"
 )
 
 // TestListen: demonstrations at once have ports of their own, from the moment on that one is found.

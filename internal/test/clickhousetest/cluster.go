@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"pillion.dev/internal/clickhouse"
-	"pillion.dev/internal/test/free"
+	"pillion.dev/internal/free"
 )
 
 // Cluster is a number of shards with replicas each.

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"strings"
 	"sync"
 )
 
@@ -50,7 +51,9 @@ func Find() (int, error) {
 // reserve reserves a port among callers of Find. The kernel ends the reservation with this process: it is an
 // abstract socket, whose listener is never closed. The tests of the page reserve ports by the same name.
 func reserve(port int) bool {
-	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: fmt.Sprintf("@pillion-port-%d", port)})
+	name := fmt.Sprintf("@pillion-port-%d", port)
+	name += strings.Repeat("\x00", 108-len(name)) // as long as it may be: Node pads it so
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: name})
 	if err == nil {
 		reserved.Store(port, listener) // or its finalizer closes it
 	}
