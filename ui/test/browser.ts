@@ -3,7 +3,7 @@ import { mkdirSync, readFileSync, statSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { chromium, type Browser, type BrowserContext, type Page } from "playwright-core";
-import { root } from "./command.ts";
+import { patience, root } from "./command.ts";
 import type { Role, Site } from "./lab.ts";
 
 /** Starts a browser with an empty profile. */
@@ -47,7 +47,7 @@ export async function open(browser: Browser, site: Site, look: Look = {}): Promi
   const context = await browser.newContext({
     viewport: { width: look.width ?? 1280, height: look.height ?? 900 }, colorScheme: look.theme ?? "light", hasTouch: look.touch ?? false,
   });
-  context.setDefaultTimeout(60_000); // on a busy machine
+  context.setDefaultTimeout(patience);
   if (look.role) {
     const secret = await site.token(look.role);
     // Once: later documents of this context keep the state of the user.

@@ -1,5 +1,6 @@
 // The programs that the tests run.
 import { execFile, spawn, type ChildProcess } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { resolve } from "node:path";
 
@@ -9,34 +10,50 @@ export const root = resolve(import.meta.dirname, "../..");
 /** A program that was built for the tests. */
 export const program = (name: string): string => resolve(root, "bin", name);
 
+/** How long a test waits for anything, ms. Only hangs take as long: it is no statement about how fast the page is. */
+export const patience = 180_000;
+
 /** Runs a program and returns its output; a failure is an error with both outputs. */
 export function run(path: string, ...words: string[]): Promise<string> {
   return new Promise((done, fail) => {
-    execFile(path, words, { timeout: 60_000, maxBuffer: 64 << 20 }, (error, output, errors) => {
+    execFile(path, words, { timeout: patience, maxBuffer: 64 << 20 }, (error, output, errors) => {
       if (error) fail(new Error(`${path} ${words.join(" ")}: ${error.message}\n${output}${errors}`));
       else done(output);
     });
   });
 }
 
-/** A free TCP port of this machine. */
-export function freePort(): Promise<number> {
-  return new Promise((done, fail) => {
+/** Listens on a path or a port of 127.0.0.1; undefined if another does. */
+function listen(where: string | number): Promise<ReturnType<typeof createServer> | undefined> {
+  return new Promise((done) => {
     const server = createServer();
-    server.on("error", fail);
-    server.listen(0, "127.0.0.1", () => {
-      const address = server.address();
-      server.close(() => (address && typeof address === "object" ? done(address.port) : fail(new Error("no port"))));
-    });
+    server.on("error", () => done(undefined));
+    server.listen(typeof where === "string" ? { path: where } : { port: where, host: "127.0.0.1" }, () => done(server));
   });
+}
+
+/** A TCP port of this machine on which nobody listens, and that no other test gets: as internal/free finds and reserves them. */
+export async function freePort(): Promise<number> {
+  const lowest = 10_000;
+  const assigned = parseInt(readFileSync("/proc/sys/net/ipv4/ip_local_port_range", "utf8"), 10); // by the kernel, from here on
+  for (;;) {
+    const port = lowest + Math.floor(Math.random() * (assigned - lowest));
+    const reservation = await listen(`\0pillion-port-${port}`.padEnd(108, "\0"));
+    if (!reservation) continue;
+    reservation.unref(); // it ends with this process
+    const server = await listen(port);
+    if (!server) continue;
+    await new Promise((closed) => server.close(closed));
+    return port;
+  }
 }
 
 /** A program running in the background. */
 export interface Running {
   /** Its output so far. */
   output(): string;
-  /** Waits until its output matches, at most that many ms. */
-  says(pattern: RegExp, limit?: number): Promise<RegExpMatchArray>;
+  /** Waits until its output matches. */
+  says(pattern: RegExp): Promise<RegExpMatchArray>;
   /** Sends SIGINT and waits until it has exited. */
   end(): Promise<void>;
 }
@@ -54,11 +71,11 @@ export function start(path: string, ...words: string[]): Running {
   process.on("exit", last);
   return {
     output: () => text,
-    async says(pattern, limit = 60_000) {
+    async says(pattern) {
       return until(`${path} to say ${pattern}`, () => {
         if (over) throw new Error(`${path} has ended: ${text}`);
         return text.match(pattern) ?? undefined;
-      }, limit);
+      });
     },
     async end() {
       if (!over) child.kill("SIGINT");
@@ -69,12 +86,12 @@ export function start(path: string, ...words: string[]): Running {
 }
 
 /** Waits until a function returns a value, and returns it. */
-export async function until<T>(what: string, look: () => T | undefined | false | Promise<T | undefined | false>, limit = 20_000): Promise<T> {
-  const deadline = performance.now() + limit;
+export async function until<T>(what: string, look: () => T | undefined | false | Promise<T | undefined | false>): Promise<T> {
+  const deadline = performance.now() + patience;
   for (;;) {
     const found = await look();
     if (found !== undefined && found !== false) return found;
-    if (performance.now() > deadline) throw new Error(`timed out after ${limit} ms waiting for ${what}`);
+    if (performance.now() > deadline) throw new Error(`timed out after ${patience} ms waiting for ${what}`);
     await new Promise((done) => setTimeout(done, 50));
   }
 }

@@ -39,7 +39,7 @@ test("a queue at the router's output rises in its stage as it does in the delay,
     return (await entry.count()) === 0 ? NaN : ms((await entry.locator(".chart-value").innerText()) ?? "");
   };
   const [delay, stage] = ["Delay a → b", "Inside router r: a → b"];
-  await chart(stage).waitFor({ timeout: 60_000 });
+  await chart(stage).waitFor();
   const sent = page.locator("section").filter({ has: chart("Lateness of departures a → b") });
   const figure = (name: string) => sent.locator(".pair-figure").filter({ hasText: new RegExp(`^${name}`) }).locator("dd").innerText();
   await until("packets of the sender", async () => (await sent.count()) > 0 && parseInt(await figure("Sent")) > 20);

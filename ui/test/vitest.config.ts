@@ -2,6 +2,7 @@
 // and what `make test-page` builds; two files run at once, each with a lab of its own. Files
 // called *.long.test.ts, with simulated agents, a fleet or a slow link, belong to `make test-long`.
 import { configDefaults, defineConfig } from "vitest/config";
+import { patience } from "./command.ts";
 
 export default defineConfig({
   cacheDir: "../node_modules/.vite-test", // beside the other caches
@@ -13,8 +14,9 @@ export default defineConfig({
     pool: "forks",
     fileParallelism: true,
     maxWorkers: 2,
-    testTimeout: 180_000,
-    hookTimeout: 300_000,
-    teardownTimeout: 120_000,
+    expect: { poll: { timeout: patience } },
+    testTimeout: 4 * patience, // of several waits
+    hookTimeout: 4 * patience,
+    teardownTimeout: patience,
   },
 });
