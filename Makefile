@@ -31,6 +31,8 @@ LONGTIME ?= 40m
 TIMES ?= 5
 REV ?= HEAD
 EXPERIMENT ?= overhead
+RUN ?= .
+PKG ?= ./lab
 RESULTS ?= bin/results
 KEEP ?=
 
@@ -184,6 +186,10 @@ test-metrics: install-metrics ## compare metrics with what Prometheus (of Debian
 .PHONY: test-busy
 test-busy: install-test ## run make test TIMES (5) times with a busy loop on each core; results in bin/busy
 	@.ci/busy $(TIMES)
+
+.PHONY: stress
+stress: build ## run the tests RUN (a regular expression) of PKG (./lab) TIMES (5) times with a busy loop on each core, and count failures; RACE=1 with the race detector, TAGS=long the long tests
+	@RUN='$(RUN)' TIMES=$(TIMES) RACE=$(RACE) TAGS=$(TAGS) .ci/stress $(PKG)
 
 .PHONY: test-clib
 test-clib: ## test the C library
