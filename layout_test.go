@@ -119,6 +119,7 @@ var exceptions = []exception{
 	{"main", "bench/statistics", "a simulation for `make bench-statistics`, never shipped: the product is three binaries"},
 	{"import", "bench/probes/destination.go", "frames of an experiment, never shipped"},
 	{"import", "bus/bustest/cluster.go", "a cluster that only tests of several rooms start, never shipped"},
+	{"import", "cli/commandtest/process.go", "what only tests of the programs' command lines share, never shipped"},
 	{"import", "lab/trace_test.go", "traces of IOAM, which no command prints: only the package hands them over"},
 	{"import", "bench/probes/source.go", "packets of an experiment, never shipped"},
 	{"import", "bench/probes/return.go", "packets of an experiment, never shipped"},

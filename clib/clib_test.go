@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"pillion.dev/internal/test/sealed"
 	"pillion.dev/omsp"
 )
 
@@ -57,7 +58,7 @@ func TestMain(m *testing.M) {
 				return 1
 			}
 		}
-		return m.Run()
+		return sealed.Main(m)
 	}())
 }
 

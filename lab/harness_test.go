@@ -18,6 +18,7 @@ import (
 
 	"pillion.dev/internal/test/hang"
 	"pillion.dev/internal/test/namespace"
+	"pillion.dev/internal/test/sealed"
 	"pillion.dev/lab"
 	"pillion.dev/lab/emulator"
 )
@@ -39,7 +40,7 @@ func TestMain(m *testing.M) {
 func buildAndRun(m *testing.M) int {
 	if built := os.Getenv("PILLION_TEST_PROGRAMS"); built != "" {
 		agentPath, cliPath, serverPath = filepath.Join(built, "pillion-agent"), filepath.Join(built, "pillion"), filepath.Join(built, "pillion-server")
-		return m.Run()
+		return sealed.Main(m)
 	}
 	folder, err := os.MkdirTemp("", "pillion-lab-test")
 	if err != nil {
@@ -60,7 +61,7 @@ func buildAndRun(m *testing.M) int {
 			return 1
 		}
 	}
-	return m.Run()
+	return sealed.Main(m)
 }
 
 // bed is a lab for one test.

@@ -17,13 +17,14 @@ import (
 
 	"pillion.dev/internal/free"
 	"pillion.dev/internal/test/namespace"
+	"pillion.dev/internal/test/sealed"
 )
 
 // TestMain is also the program of a process that has been taken over: it tries what the
 // attempts are, and prints which succeed.
 func TestMain(m *testing.M) {
 	if os.Getenv("PILLION_TEST_ATTEMPTS") == "" {
-		os.Exit(m.Run())
+		os.Exit(sealed.Main(m))
 	}
 	var c context
 	err := json.Unmarshal([]byte(os.Getenv("PILLION_TEST_ATTEMPTS")), &c)

@@ -21,6 +21,7 @@ import (
 	"pillion.dev/internal/netns"
 	"pillion.dev/internal/test/hang"
 	"pillion.dev/internal/test/namespace"
+	"pillion.dev/internal/test/sealed"
 	"pillion.dev/session"
 )
 
@@ -31,7 +32,7 @@ const insideVariable = "PILLION_TEST_DOCTOR"
 func TestMain(m *testing.M) {
 	text, inside := os.LookupEnv(insideVariable)
 	if !inside {
-		os.Exit(m.Run())
+		os.Exit(sealed.Main(m))
 	}
 	var options Options
 	err := json.Unmarshal([]byte(text), &options)

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"pillion.dev/internal/test/sealed"
 	"pillion.dev/measure"
 )
 
@@ -27,7 +28,7 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 	}
-	os.Exit(m.Run())
+	os.Exit(sealed.Main(m))
 }
 
 func child(dir, from string) error {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"pillion.dev/internal/test/hang"
+	"pillion.dev/internal/test/sealed"
 	"pillion.dev/internal/version"
 	"pillion.dev/server"
 )
@@ -28,7 +29,7 @@ func Main(m *testing.M, program func(arguments []string) int) {
 	if os.Getenv(asProgram) != "" {
 		os.Exit(program(os.Args[1:]))
 	}
-	os.Exit(m.Run())
+	os.Exit(sealed.Main(m))
 }
 
 // CompareVersions fails the test unless the program of this package prints its name and its

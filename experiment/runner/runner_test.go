@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"pillion.dev/experiment"
+	"pillion.dev/internal/test/sealed"
 )
 
 // TestMain carries out an experiment in a process that a test starts as such, to kill it.
@@ -27,7 +28,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	os.Exit(sealed.Main(m))
 }
 
 // carryOut runs or resumes the experiment of a file, with results beside it.

@@ -11,12 +11,13 @@ import (
 	"testing"
 
 	"pillion.dev/internal/test/namespace"
+	"pillion.dev/internal/test/sealed"
 )
 
 // TestMain owns a device in a process that a test starts as such, until it is killed.
 func TestMain(m *testing.M) {
 	if os.Getenv("PILLION_TEST_OWNER") == "" {
-		os.Exit(m.Run())
+		os.Exit(sealed.Main(m))
 	}
 	_, err := Own("test", loopback)
 	if err != nil {
