@@ -42,12 +42,15 @@ type flowRule struct {
 	phase
 }
 
-// choose makes the pair one of the rules that select it now. What is known of rules that still do stays.
+// choose makes the pair one of the rules that select it now; a built-in one gives way to a configured one on the same
+// condition. What is known of rules that still do stays.
 func (p *pair) choose(rules []*Rule, agents directory, generation int) {
 	sums, silences := p.sums, p.silences
 	p.sums, p.silences, p.flowRules, p.generation = nil, nil, nil, generation
 	for _, rule := range rules {
-		if rule.On == AgentSilence || rule.On == Path || !agents.about(rule, p.Subject) {
+		if rule.On == AgentSilence || rule.On == Path || !agents.about(rule, p.Subject) || rule.builtIn && slices.ContainsFunc(rules, func(other *Rule) bool {
+			return !other.builtIn && other.On == rule.On && agents.about(other, p.Subject)
+		}) {
 			continue
 		}
 		switch {

@@ -54,6 +54,25 @@ func TestRules(t *testing.T) {
 	}
 }
 
+// TestRuleOfSubset: a configured rule on a condition replaces the built-in one for the pairs that it selects.
+func TestRuleOfSubset(t *testing.T) {
+	all, err := CompleteRules([]Rule{usual, {Name: "silence", On: Silence}}, []Rule{{Name: "paris", On: Loss, Above: "5%", Sources: []string{"site=paris"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rules []*Rule
+	for i := range all {
+		rules = append(rules, &all[i])
+	}
+	for source, want := range map[string]string{"a": "paris", "b": "loss"} {
+		p := &pair{Subject: Subject{Session: "s", Source: source, Destination: "c"}}
+		p.choose(rules, directory{"a": {"site": "paris"}, "b": {}}, 1)
+		if len(p.sums) != 1 || p.sums[0].rule.Name != want || len(p.silences) != 1 {
+			t.Errorf("%s: got %d rules on loss, %d on silence, want %s", source, len(p.sums), len(p.silences), want)
+		}
+	}
+}
+
 func TestSelectors(t *testing.T) {
 	d := directory{"a": {"site": "paris", "core": ""}, "b": {"site": "lyon"}, "core": {}}
 	for selector, want := range map[string]string{"*": "a b core", "a": "a", "site=paris": "a", "site": "a b", "core": "core", "site=": "", "none": ""} {

@@ -135,15 +135,16 @@ func (e *Email) text(m *Message, now time.Time) ([]byte, error) {
 	return out.Bytes(), body.Close()
 }
 
-// subject is one line: [FIRING:2] loss (a > b).
+// subject is one line: [FIRING:2] loss, slow (a > b).
 func (m *Message) subject() string {
-	n := 0
+	n, names := 0, map[string]bool{}
 	for _, a := range m.Alerts {
+		names[a.Labels["alertname"]] = true
 		if a.Status == m.Status {
 			n++
 		}
 	}
-	text := fmt.Sprintf("[%s:%d] %s", strings.ToUpper(m.Status), n, m.CommonLabels["alertname"])
+	text := fmt.Sprintf("[%s:%d] %s", strings.ToUpper(m.Status), n, strings.Join(slices.Sorted(maps.Keys(names)), ", "))
 	if source, destination := m.CommonLabels["source"], m.CommonLabels["destination"]; source != "" && destination != "" {
 		text += " (" + source + " > " + destination + ")"
 	} else if agent := m.CommonLabels["agent"]; agent != "" {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -122,7 +123,7 @@ func (b *bench) fail(err error) {
 }
 
 func TestGroups(t *testing.T) {
-	inBubble(t, Receiver{}, func(t *testing.T, b *bench) {
+	inBubble(t, Receiver{GroupBy: []string{"alertname"}}, func(t *testing.T, b *bench) {
 		a, c := lossOf("a"), lossOf("c")
 		b.set(a)
 		if got := b.after(900 * time.Millisecond); len(got) != 0 {
@@ -212,6 +213,27 @@ func TestRetries(t *testing.T) {
 	})
 }
 
+// TestGroupOfPair: alarms of one pair, of several rules and sessions, are one notification, and other pairs have theirs.
+func TestGroupOfPair(t *testing.T) {
+	inBubble(t, Receiver{}, func(t *testing.T, b *bench) {
+		var alarms []alarm.Alarm
+		for _, labels := range []map[string]string{
+			{"alertname": "loss", "session": "one", "source": "a", "destination": "z"}, {"alertname": "loss", "session": "two", "source": "a", "destination": "z"},
+			{"alertname": "slow", "session": "one", "source": "a", "destination": "z"}, {"alertname": "loss", "session": "one", "source": "c", "destination": "z"},
+		} {
+			alarms = append(alarms, alarm.Alarm{ID: alarm.Fingerprint(labels), Labels: labels})
+		}
+		b.set(alarms...)
+		got := map[string]int{}
+		for _, m := range b.after(time.Minute) {
+			got[m.GroupKey] += len(m.Alerts)
+		}
+		if want := map[string]int{`{}/{receiver="pager"}:{destination="z", source="a"}`: 3, `{}/{receiver="pager"}:{destination="z", source="c"}`: 1}; !maps.Equal(got, want) {
+			t.Errorf("notified of %v, want %v", got, want)
+		}
+	})
+}
+
 // TestTakeover: a server that comes to lead does not repeat what was sent, and sends the end.
 func TestTakeover(t *testing.T) {
 	a := lossOf("a")
@@ -221,7 +243,7 @@ func TestTakeover(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		b := &bench{source: newSource()}
-		b.kept[`pager|{alertname="loss"}`] = text
+		b.kept[`pager|{destination="z", source="a"}`] = text
 		b.kept[`gone|{}`] = text
 		b.source.alarms = []alarm.Alarm{a}
 		receivers, err := Complete([]Receiver{{Name: "pager", Webhook: Webhook{URL: "http://pager.example"}}})

@@ -19,7 +19,7 @@ type Receiver struct {
 	Name string `yaml:"name"`
 	// Match are matchers that all have to match the labels of an alarm; none: all alarms.
 	Match []string `yaml:"match"`
-	// GroupBy are the labels whose values are equal in a notification; default alertname.
+	// GroupBy are the labels whose values are equal in a notification; default source, destination and agent.
 	GroupBy []string `yaml:"group_by"`
 	// GroupWait is the wait before the first notification of a group, GroupInterval the shortest time between two of
 	// them, RepeatInterval the time after which a notification is repeated.
@@ -109,7 +109,7 @@ func (r *Receiver) complete() (err error) {
 		return fmt.Errorf("%w: match: %w", ErrReceiver, err)
 	}
 	if r.GroupBy == nil {
-		r.GroupBy = []string{"alertname"}
+		r.GroupBy = []string{"source", "destination", "agent"}
 	}
 	if r.SendResolved == nil {
 		usual := true
