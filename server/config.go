@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -88,7 +89,7 @@ type Config struct {
 	Alarms []alarm.Rule `yaml:"alarms"`
 	// Notify are receivers of notifications about alarms.
 	Notify []notify.Receiver `yaml:"notify"`
-	// URL of the page, for links in notifications; default the first of Hosts, and the port of HTTP.
+	// URL of the page, for links in notifications; default the first of Hosts, and the port of HTTP; with neither there are no links.
 	URL string `yaml:"url"`
 	// Quotas bound what one agent, source address or user can make the server keep.
 	Quotas Quotas `yaml:"quotas"`
@@ -238,6 +239,9 @@ func (c Config) Complete() (Config, error) {
 	}
 	if _, err := c.proxies(); err != nil {
 		return c, err
+	}
+	if u, err := url.Parse(c.URL); c.URL != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery+u.Fragment != "") {
+		return c, fmt.Errorf("%w: url: use https://HOST or http://HOST, with a path if need be", ErrConfig) // it may have secrets
 	}
 	if _, err := collect.ParseFeedback(c.OMLFeedback); err != nil {
 		return c, fmt.Errorf("%w: oml_feedback: %w", ErrConfig, err)

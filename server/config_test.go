@@ -56,3 +56,25 @@ func TestLossEvent(t *testing.T) {
 		})
 	}
 }
+
+// TestPageURL: links in notifications are absolute, or there are none.
+func TestPageURL(t *testing.T) {
+	for _, row := range []struct {
+		config Config
+		want   string // of links; "invalid": the configuration is
+	}{
+		{Config{}, ""},
+		{Config{Hosts: []string{"noc.example", "192.0.2.1"}}, "https://noc.example:8470"},
+		{Config{URL: "https://noc.example/pillion/", Hosts: []string{"other"}}, "https://noc.example/pillion"},
+		{Config{URL: "noc.example"}, "invalid"},
+		{Config{URL: "/pillion"}, "invalid"},
+		{Config{URL: "ftp://noc.example"}, "invalid"},
+		{Config{URL: "https://noc.example/#/alarms"}, "invalid"},
+		{Config{URL: "https://ann:secret@noc.example"}, "invalid"},
+	} {
+		c, err := row.config.Complete()
+		if got := c.pageURL(); errors.Is(err, ErrConfig) != (row.want == "invalid") || err == nil && got != row.want {
+			t.Errorf("%q, hosts %v: got %q, %v, want %q", row.config.URL, row.config.Hosts, got, err, row.want)
+		}
+	}
+}

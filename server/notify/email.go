@@ -179,6 +179,8 @@ func (m *Message) plain() string {
 	if m.TruncatedAlerts > 0 {
 		fmt.Fprintf(&out, "%d more alarms are not listed.\n\n", m.TruncatedAlerts)
 	}
-	fmt.Fprintf(&out, "%s/#/alarms\n", m.ExternalURL)
+	if m.ExternalURL != "" {
+		fmt.Fprintln(&out, listURL(m.ExternalURL))
+	}
 	return out.String()
 }

@@ -20,7 +20,7 @@ type Message struct {
 	GroupLabels       map[string]string `json:"groupLabels"`
 	CommonLabels      map[string]string `json:"commonLabels"`
 	CommonAnnotations map[string]string `json:"commonAnnotations"`
-	ExternalURL       string            `json:"externalURL"`
+	ExternalURL       string            `json:"externalURL,omitempty"`
 	Alerts            []Alert           `json:"alerts"`
 
 	firing []string // IDs of all active alarms of the group
@@ -33,7 +33,7 @@ type Alert struct {
 	Annotations  map[string]string `json:"annotations"`
 	StartsAt     time.Time         `json:"startsAt"`
 	EndsAt       time.Time         `json:"endsAt"` // the zero time while it is active
-	GeneratorURL string            `json:"generatorURL"`
+	GeneratorURL string            `json:"generatorURL,omitempty"`
 	Fingerprint  string            `json:"fingerprint"`
 }
 
@@ -74,7 +74,7 @@ func (n *Notifier) message(out *outlet, g *members) *Message {
 
 func (n *Notifier) alert(a *alarm.Alarm) Alert {
 	alert := Alert{
-		Status: firing, Labels: a.Labels, Annotations: a.Annotations, StartsAt: a.Began, GeneratorURL: n.URL + "/#/alarms", Fingerprint: a.ID,
+		Status: firing, Labels: a.Labels, Annotations: a.Annotations, StartsAt: a.Began, GeneratorURL: listURL(n.URL), Fingerprint: a.ID,
 	}
 	if !a.Active() {
 		alert.Status, alert.EndsAt = resolved, a.Ended
@@ -86,6 +86,14 @@ func (n *Notifier) alert(a *alarm.Alarm) Alert {
 		alert.Annotations["acknowledged_by"] = by.By
 	}
 	return alert
+}
+
+// listURL is the address of the list of alarms on a page; empty if that is.
+func listURL(page string) string {
+	if page == "" {
+		return ""
+	}
+	return page + "/#/alarms"
 }
 
 // common are the entries that all alerts have.

@@ -39,7 +39,7 @@ type Options struct {
 	// Receivers are complete.
 	Receivers []Receiver
 	Alarms    Alarms
-	// URL of the page, for links.
+	// URL of the page, for links; empty: there are none.
 	URL string
 	Log *slog.Logger
 	// Now is the time; default time.Now.

@@ -317,6 +317,12 @@ func TestWebhook(t *testing.T) {
 	if alert["startsAt"] != "2026-03-01T12:00:00Z" || alert["endsAt"] != "0001-01-01T00:00:00Z" || alert["fingerprint"] != lossOf("a").ID || alert["status"] != "firing" {
 		t.Errorf("alert %v", alert)
 	}
+	// A receiver that shows links has none rather than dead ones.
+	bare := New(Options{Receivers: receivers, Alarms: newSource()})
+	text, err := json.Marshal(bare.message(bare.out[0], &members{group: &group{}, firing: []alarm.Alarm{lossOf("a")}}))
+	if plain := m.plain(); err != nil || strings.Contains(string(text), "URL") || !strings.Contains(plain, "https://noc.example/#/alarms") {
+		t.Errorf("got %s, %v, and the e-mail\n%s", text, err, plain)
+	}
 	for code, permanent := range map[int]bool{400: true, 404: true, 429: false, 500: false, 503: false} {
 		status = code
 		err := w.send(t.Context(), m)
