@@ -22,8 +22,9 @@ func (s *server) openAlarms() error {
 		Rules: rules, PairsMost: s.config.Limits.LossPairs, AlarmsMost: s.config.Limits.Alarms, Events: s.local,
 		Agents: watchedAgents{s}, Store: s.store, SiteLabel: s.config.SiteLabel, Log: s.log,
 	})
-	s.notifier = notify.New(notify.Options{Receivers: s.config.Notify, Alarms: s.alarms, URL: s.config.pageURL(), Log: s.log})
-	return nil
+	to, err := s.config.outbound()
+	s.notifier = notify.New(notify.Options{Receivers: s.config.Notify, Alarms: s.alarms, URL: s.config.pageURL(), Addresses: to, Log: s.log})
+	return err
 }
 
 // watchedAgents is what rules need to know of agents.

@@ -89,6 +89,8 @@ type Config struct {
 	Alarms []alarm.Rule `yaml:"alarms"`
 	// Notify are receivers of notifications about alarms.
 	Notify []notify.Receiver `yaml:"notify"`
+	// OutboundAddresses are addresses and prefixes to which webhooks, e-mail and metrics may go; default all.
+	OutboundAddresses []string `yaml:"outbound_addresses"`
 	// URL of the page, for links in notifications; default the first of Hosts, and the port of HTTP; with neither there are no links.
 	URL string `yaml:"url"`
 	// Quotas bound what one agent, source address or user can make the server keep.
@@ -240,6 +242,9 @@ func (c Config) Complete() (Config, error) {
 	if _, err := c.proxies(); err != nil {
 		return c, err
 	}
+	if _, err := c.outbound(); err != nil {
+		return c, err
+	}
 	if u, err := url.Parse(c.URL); c.URL != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery+u.Fragment != "") {
 		return c, fmt.Errorf("%w: url: use https://HOST or http://HOST, with a path if need be", ErrConfig) // it may have secrets
 	}
@@ -284,16 +289,24 @@ func (c Config) pageURL() string {
 	return "https://" + net.JoinHostPort(c.Hosts[0], port)
 }
 
-// proxies are the trusted ones.
+// proxies are the trusted ones, outbound the addresses to which the server connects.
 func (c Config) proxies() ([]netip.Prefix, error) {
+	return prefixes("trusted_proxies", c.TrustedProxies)
+}
+func (c Config) outbound() ([]netip.Prefix, error) {
+	return prefixes("outbound_addresses", c.OutboundAddresses)
+}
+
+// prefixes reads addresses and prefixes.
+func prefixes(key string, texts []string) ([]netip.Prefix, error) {
 	var all []netip.Prefix
-	for _, text := range c.TrustedProxies {
+	for _, text := range texts {
 		prefix, err := netip.ParsePrefix(text)
 		if address, failed := netip.ParseAddr(text); failed == nil {
 			prefix, err = netip.PrefixFrom(address.Unmap(), address.Unmap().BitLen()), nil
 		}
 		if err != nil || prefix.Bits() == 0 {
-			return nil, fmt.Errorf("%w: trusted_proxies: %q is not an address or a prefix such as 10.0.0.0/24", ErrConfig, text)
+			return nil, fmt.Errorf("%w: %s: %q is not an address or a prefix such as 10.0.0.0/24", ErrConfig, key, text)
 		}
 		all = append(all, prefix.Masked())
 	}

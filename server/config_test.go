@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -76,5 +77,15 @@ func TestPageURL(t *testing.T) {
 		if got := c.pageURL(); errors.Is(err, ErrConfig) != (row.want == "invalid") || err == nil && got != row.want {
 			t.Errorf("%q, hosts %v: got %q, %v, want %q", row.config.URL, row.config.Hosts, got, err, row.want)
 		}
+	}
+}
+
+func TestOutboundAddresses(t *testing.T) {
+	c, err := Config{OutboundAddresses: []string{"192.0.2.7", "10.0.0.0/8", "2001:db8::/32"}}.Complete()
+	if to, failed := c.outbound(); err != nil || failed != nil || len(to) != 3 {
+		t.Errorf("got %v, %v, %v", to, err, failed)
+	}
+	if _, err := (Config{OutboundAddresses: []string{"noc.example"}}).Complete(); !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "outbound_addresses") {
+		t.Errorf("got %v", err)
 	}
 }

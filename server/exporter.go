@@ -11,22 +11,24 @@ import (
 
 // openExporter prepares the export of metrics, under the resource that semantic conventions describe: the instance
 // is what Prometheus calls so, the address of the API.
-func (s *server) openExporter() {
+func (s *server) openExporter() error {
 	if s.config.OTLP.URL == "" {
-		return
+		return nil
 	}
 	host, err := os.Hostname()
 	if err != nil {
 		host = "localhost"
 	}
+	to, err := s.config.outbound()
 	_, port, _ := net.SplitHostPort(s.listener.Addr().String())
 	s.exporter = otlp.New(otlp.Options{
-		Config: s.config.OTLP, Gather: s.web.Gather, Scope: "pillion.dev/server", Version: version.Short(), Log: s.log,
+		Config: s.config.OTLP, Addresses: to, Gather: s.web.Gather, Scope: "pillion.dev/server", Version: version.Short(), Log: s.log,
 		Resource: map[string]string{
 			"service.name": "pillion-server", "service.version": version.Short(),
 			"service.instance.id": net.JoinHostPort(host, port), "host.name": host,
 		},
 	})
+	return err
 }
 
 // exporterFigures are the metrics of the export.

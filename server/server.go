@@ -252,8 +252,7 @@ func (s *server) openWeb(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("listen for the API: %w", err)
 	}
-	s.openExporter()
-	return nil
+	return s.openExporter()
 }
 
 // openBackup lets the program's command backup copy the running server.

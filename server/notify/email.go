@@ -18,15 +18,17 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"pillion.dev/server/outbound"
 )
 
 // send sends a message by SMTP.
-func (e *Email) send(ctx context.Context, m *Message) error {
+func (e *Email) send(ctx context.Context, m *Message, to outbound.Addresses) error {
 	text, err := e.text(m, time.Now())
 	if err != nil {
 		return fmt.Errorf("write e-mail: %w", err)
 	}
-	client, err := e.connect(ctx)
+	client, err := e.connect(ctx, to)
 	if err != nil {
 		return fmt.Errorf("connect to the SMTP server: %w", err)
 	}
@@ -42,16 +44,17 @@ func (e *Email) send(ctx context.Context, m *Message) error {
 }
 
 // connect returns an authenticated connection.
-func (e *Email) connect(ctx context.Context) (*smtp.Client, error) {
+func (e *Email) connect(ctx context.Context, to outbound.Addresses) (*smtp.Client, error) {
 	host, _, err := net.SplitHostPort(e.Server)
 	if err != nil {
 		return nil, err
 	}
-	roots, err := authorities(e.CA)
+	secure, err := outbound.TLS(e.CA)
 	if err != nil {
 		return nil, err
 	}
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", e.Server)
+	secure.ServerName = host
+	conn, err := to.Dialer().DialContext(ctx, "tcp", e.Server)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +63,6 @@ func (e *Email) connect(ctx context.Context) (*smtp.Client, error) {
 			return nil, errors.Join(err, conn.Close())
 		}
 	}
-	secure := &tls.Config{ServerName: host, RootCAs: roots, MinVersion: tls.VersionTLS12}
 	if e.TLS == wholeTLS {
 		conn = tls.Client(conn, secure)
 	}

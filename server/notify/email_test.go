@@ -154,7 +154,7 @@ func TestEmail(t *testing.T) {
 		To: []string{"NOC <noc@example.org>", "ann@example.org"}, From: "Pillion <pillion@example.org>", Server: s.Addr().String(),
 		User: "pillion", PasswordFile: password, TLS: startTLS, CA: ca,
 	}
-	if err := e.send(t.Context(), mailOf(t)); err != nil {
+	if err := e.send(t.Context(), mailOf(t), nil); err != nil {
 		t.Fatal(err)
 	}
 	got, err := mail.ReadMessage(strings.NewReader(<-s.text))
@@ -172,7 +172,7 @@ func TestEmail(t *testing.T) {
 		}
 	}
 	s.password = "another"
-	if err := e.send(t.Context(), mailOf(t)); err == nil || strings.Contains(err.Error(), "s3cret") {
+	if err := e.send(t.Context(), mailOf(t), nil); err == nil || strings.Contains(err.Error(), "s3cret") {
 		t.Errorf("with a wrong password: %v", err)
 	}
 }
@@ -183,21 +183,21 @@ func TestEmailRefused(t *testing.T) {
 	e := Email{To: []string{"noc@example.org"}, From: "pillion@example.org", Server: s.Addr().String(), TLS: startTLS, CA: ca}
 	for reply, permanent := range map[string]bool{"550 unknown": true, "450 later": false} {
 		s.refuse = reply
-		if err := e.send(t.Context(), mailOf(t)); err == nil || errors.Is(err, errPermanent) != permanent {
+		if err := e.send(t.Context(), mailOf(t), nil); err == nil || errors.Is(err, errPermanent) != permanent {
 			t.Errorf("%s: %v", reply, err)
 		}
 	}
 	e.CA = ""
-	if err := e.send(t.Context(), mailOf(t)); err == nil {
+	if err := e.send(t.Context(), mailOf(t), nil); err == nil {
 		t.Error("sent to a server with a certificate of an unknown authority")
 	}
 	plain, _ := newMailServer(t, false)
 	e.Server = plain.Addr().String()
-	if err := e.send(t.Context(), mailOf(t)); err == nil {
+	if err := e.send(t.Context(), mailOf(t), nil); err == nil {
 		t.Error("sent without TLS, which is required")
 	}
 	e.TLS = noTLS
-	if err := e.send(t.Context(), mailOf(t)); err != nil {
+	if err := e.send(t.Context(), mailOf(t), nil); err != nil {
 		t.Error(err)
 	}
 }

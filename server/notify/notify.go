@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"pillion.dev/server/alarm"
+	"pillion.dev/server/outbound"
 	"pillion.dev/server/store"
 )
 
@@ -41,7 +42,9 @@ type Options struct {
 	Alarms    Alarms
 	// URL of the page, for links; empty: there are none.
 	URL string
-	Log *slog.Logger
+	// Addresses restrict where notifications go.
+	Addresses outbound.Addresses
+	Log       *slog.Logger
 	// Now is the time; default time.Now.
 	Now func() time.Time
 }
@@ -81,7 +84,7 @@ type Stats struct {
 // outlet is a receiver and what is known of its groups.
 type outlet struct {
 	Receiver
-	send   func(context.Context, *Message) error
+	send   func(context.Context, *Message, outbound.Addresses) error
 	groups map[string]*group
 	busy   bool
 }
@@ -313,7 +316,7 @@ func (n *Notifier) attempt(ctx context.Context, out *outlet, m *Message) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, sendTime)
 	defer cancel()
-	return out.send(ctx, m)
+	return out.send(ctx, m, n.Addresses)
 }
 
 // settle notes what became of a message.

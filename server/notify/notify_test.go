@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"pillion.dev/server/alarm"
+	"pillion.dev/server/outbound"
 )
 
 // source are alarms that a test sets.
@@ -88,7 +89,7 @@ func inBubble(t *testing.T, receiver Receiver, test func(t *testing.T, b *bench)
 		}
 		b := &bench{source: newSource()}
 		b.Notifier = New(Options{Receivers: receivers, Alarms: b.source, URL: "https://noc.example", Log: slog.New(slog.DiscardHandler)})
-		b.out[0].send = func(_ context.Context, m *Message) error {
+		b.out[0].send = func(_ context.Context, m *Message, _ outbound.Addresses) error {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			b.messages = append(b.messages, m)
@@ -251,7 +252,7 @@ func TestTakeover(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.Notifier = New(Options{Receivers: receivers, Alarms: b.source, Log: slog.New(slog.DiscardHandler)})
-		b.out[0].send = func(_ context.Context, m *Message) error {
+		b.out[0].send = func(_ context.Context, m *Message, _ outbound.Addresses) error {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			b.messages = append(b.messages, m)
@@ -299,7 +300,7 @@ func TestWebhook(t *testing.T) {
 	}
 	n := New(Options{Receivers: receivers, Alarms: newSource(), URL: "https://noc.example"})
 	m := n.message(n.out[0], &members{group: &group{key: `{alertname="loss"}`, labels: map[string]string{"alertname": "loss"}}, firing: []alarm.Alarm{lossOf("a")}})
-	if err := w.send(t.Context(), m); err != nil {
+	if err := w.send(t.Context(), m, nil); err != nil {
 		t.Fatal(err)
 	}
 	if header.Get("Authorization") != "Bearer s3cret" || header.Get("Content-Type") != "application/json" {
@@ -323,15 +324,15 @@ func TestWebhook(t *testing.T) {
 	if plain := m.plain(); err != nil || strings.Contains(string(text), "URL") || !strings.Contains(plain, "https://noc.example/#/alarms") {
 		t.Errorf("got %s, %v, and the e-mail\n%s", text, err, plain)
 	}
-	for code, permanent := range map[int]bool{400: true, 404: true, 429: false, 500: false, 503: false} {
+	for code, permanent := range map[int]bool{302: true, 307: true, 400: true, 404: true, 429: false, 500: false, 503: false} {
 		status = code
-		err := w.send(t.Context(), m)
+		err := w.send(t.Context(), m, nil)
 		if err == nil || strings.Contains(err.Error(), errPermanent.Error()) != permanent {
 			t.Errorf("status %d: %v", code, err)
 		}
 	}
 	hook.Close()
-	if err := w.send(t.Context(), m); err == nil || strings.Contains(err.Error(), "s3cret") {
+	if err := w.send(t.Context(), m, nil); err == nil || strings.Contains(err.Error(), "s3cret") {
 		t.Errorf("an error has the secret of the URL, or there is none: %v", err)
 	}
 }
@@ -353,6 +354,10 @@ func TestReceivers(t *testing.T) {
 		"none":           {Receiver{Name: "a"}, "either webhook"},
 		"both":           {Receiver{Name: "a", Webhook: hook, Email: email}, "either webhook"},
 		"no name":        {Receiver{Webhook: hook}, "name"},
+		"token in plain": {Receiver{Name: "a", Webhook: Webhook{URL: "http://noc.example/x", TokenFile: "/t"}}, "use https"},
+		"user in plain":  {Receiver{Name: "a", Webhook: Webhook{URL: "http://ann:x@noc.example/"}}, "use https"},
+		"token by TLS":   {Receiver{Name: "a", Webhook: Webhook{URL: "https://noc.example/x", TokenFile: "/t"}}, ""},
+		"token at home":  {Receiver{Name: "a", Webhook: Webhook{URL: "http://127.0.0.1:9093/x", TokenFile: "/t"}}, ""},
 		"scheme":         {Receiver{Name: "a", Webhook: Webhook{URL: "ftp://h"}}, "use http://"},
 		"matcher":        {Receiver{Name: "a", Webhook: hook, Match: []string{"x"}}, "match"},
 		"interval":       {Receiver{Name: "a", Webhook: hook, GroupInterval: time.Millisecond}, "group_interval"},

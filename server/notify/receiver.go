@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"pillion.dev/server/alarm"
+	"pillion.dev/server/outbound"
 )
 
 // Receiver is who is notified, of which alarms and how often. Complete fills in the defaults.
@@ -132,8 +133,14 @@ func (r *Receiver) complete() (err error) {
 }
 
 func (w *Webhook) check() error {
-	if u, err := url.Parse(w.URL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+	u, err := url.Parse(w.URL)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return fmt.Errorf("%w: webhook: url: use http://HOST/PATH or https://HOST/PATH", ErrReceiver) // it may have secrets
+	}
+	if w.TokenFile != "" || u.User != nil {
+		if err := outbound.CheckSecret(u); err != nil {
+			return fmt.Errorf("%w: webhook: token_file, or a password in url: %w: use https", ErrReceiver, err)
+		}
 	}
 	return nil
 }

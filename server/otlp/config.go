@@ -4,10 +4,11 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"net/netip"
 	"net/url"
 	"strings"
 	"time"
+
+	"pillion.dev/server/outbound"
 )
 
 // Config says where metrics go. Complete fills in the defaults.
@@ -90,20 +91,17 @@ func (c *Config) setTarget() error {
 	if to.User != nil {
 		return fmt.Errorf("%w: url: has a user; give headers_file instead", ErrConfig)
 	}
-	secure := true
 	switch to.Scheme {
-	case "http":
-		secure = false
-	case "https":
+	case "http", "https":
 	case "grpc":
-		secure, c.grpc, to.Scheme = false, true, "http"
+		c.grpc, to.Scheme = true, "http"
 	case "grpcs":
 		c.grpc, to.Scheme = true, "https"
 	default:
 		return fmt.Errorf("%w: url: scheme %q: use http, https, grpc or grpcs", ErrConfig, to.Scheme)
 	}
-	if !secure && (c.HeadersFile != "" || c.Certificate != "") && !loopback(to.Hostname()) {
-		return fmt.Errorf("%w: headers_file and certificate require https or grpcs", ErrConfig)
+	if err := outbound.CheckSecret(to); err != nil && (c.HeadersFile != "" || c.Certificate != "") {
+		return fmt.Errorf("%w: headers_file and certificate require https or grpcs: %w", ErrConfig, err)
 	}
 	path := strings.TrimSuffix(to.Path, "/")
 	switch {
@@ -117,9 +115,4 @@ func (c *Config) setTarget() error {
 	to.Path = path
 	c.to = to
 	return nil
-}
-
-func loopback(host string) bool {
-	address, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && address.IsLoopback()
 }

@@ -4,13 +4,10 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
-	"os"
 	"slices"
 	"strconv"
 	"time"
@@ -21,6 +18,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/emptypb"
+
+	"pillion.dev/server/outbound"
 )
 
 // answerMost bounds what is read of an answer, bytes.
@@ -36,9 +35,10 @@ func (t *temporaryError) Unwrap() error { return t.error }
 
 // link is the connection to the collector. After an error it is made anew, with files that may have been replaced.
 type link struct {
-	config Config
-	client *http.Client
-	export *connect.Client[metrics.MetricsData, emptypb.Empty]
+	config    Config
+	addresses outbound.Addresses
+	client    *http.Client
+	export    *connect.Client[metrics.MetricsData, emptypb.Empty]
 }
 
 func (l *link) close() {
@@ -52,16 +52,9 @@ func (l *link) open() error {
 	if l.client != nil {
 		return nil
 	}
-	settings := &tls.Config{MinVersion: tls.VersionTLS12}
-	if l.config.CA != "" {
-		text, err := os.ReadFile(l.config.CA)
-		if err != nil {
-			return fmt.Errorf("read authorities: %w", err)
-		}
-		settings.RootCAs = x509.NewCertPool()
-		if !settings.RootCAs.AppendCertsFromPEM(text) {
-			return fmt.Errorf("read authorities: no certificate in %s", l.config.CA)
-		}
+	settings, err := outbound.TLS(l.config.CA)
+	if err != nil {
+		return err
 	}
 	if l.config.Certificate != "" {
 		pair, err := tls.LoadX509KeyPair(l.config.Certificate, l.config.Key)
@@ -70,16 +63,14 @@ func (l *link) open() error {
 		}
 		settings.Certificates = []tls.Certificate{pair}
 	}
-	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: settings, MaxIdleConns: 1, IdleConnTimeout: 90 * time.Second, Protocols: &http.Protocols{}}
+	transport := &http.Transport{TLSClientConfig: settings, MaxIdleConns: 1, IdleConnTimeout: 90 * time.Second, Protocols: &http.Protocols{}}
 	transport.Protocols.SetHTTP2(true)
 	if l.config.grpc {
 		transport.Protocols.SetUnencryptedHTTP2(true)
 	} else {
 		transport.Protocols.SetHTTP1(true)
 	}
-	l.client = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
-		return http.ErrUseLastResponse // headers have secrets
-	}}
+	l.client = l.addresses.Client(transport)
 	l.export = connect.NewClient[metrics.MetricsData, emptypb.Empty](l.client, l.config.to.String(),
 		connect.WithGRPC(), connect.WithSendGzip(), connect.WithReadMaxBytes(answerMost))
 	return nil
@@ -132,7 +123,7 @@ func (l *link) post(ctx context.Context, message *metrics.MetricsData, headers h
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, l.config.to.String(), &body)
 	if err != nil {
-		return nil, withoutURL(err)
+		return nil, outbound.WithoutURL(err)
 	}
 	for name, values := range headers {
 		request.Header[name] = values
@@ -144,7 +135,7 @@ func (l *link) post(ctx context.Context, message *metrics.MetricsData, headers h
 	request.Header.Set("Content-Encoding", "gzip")
 	response, err := l.client.Do(request)
 	if err != nil {
-		return nil, &temporaryError{error: withoutURL(err)}
+		return nil, &temporaryError{error: outbound.WithoutURL(err)}
 	}
 	defer response.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(response.Body, answerMost))
@@ -162,15 +153,6 @@ func (l *link) post(ctx context.Context, message *metrics.MetricsData, headers h
 
 // temporaryCodes are those that OTLP/HTTP names.
 var temporaryCodes = []int{http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
-
-// withoutURL is the cause of an error of the client, whose URL may have secrets.
-func withoutURL(err error) error {
-	var of *url.Error
-	if errors.As(err, &of) {
-		return of.Err
-	}
-	return err
-}
 
 // retryAfter is the time in a header, in seconds or until a date; 0 if there is none.
 func retryAfter(text string, now time.Time) time.Duration {
@@ -193,7 +175,7 @@ func (l *link) call(ctx context.Context, message *metrics.MetricsData, headers h
 	if err == nil {
 		return response.Msg.ProtoReflect().GetUnknown(), nil
 	}
-	err = withoutURL(err)
+	err = outbound.WithoutURL(err)
 	switch connect.CodeOf(err) {
 	case connect.CodeCanceled, connect.CodeDeadlineExceeded, connect.CodeAborted, connect.CodeOutOfRange, connect.CodeUnavailable, connect.CodeDataLoss:
 		return nil, &temporaryError{err, delayOf(err)}

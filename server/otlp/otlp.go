@@ -19,12 +19,16 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	common "go.opentelemetry.io/proto/otlp/common/v1"
 	metrics "go.opentelemetry.io/proto/otlp/metrics/v1"
+
+	"pillion.dev/server/outbound"
 )
 
 // Options of an Exporter.
 type Options struct {
 	// Config is complete.
 	Config Config
+	// Addresses restrict where the collector may be.
+	Addresses outbound.Addresses
 	// Gather returns the metrics; those beside an error are exported.
 	Gather func() ([]*dto.MetricFamily, error)
 	// Resource are the default attributes.
@@ -69,7 +73,7 @@ func New(o Options) *Exporter {
 		o.Now = time.Now
 	}
 	e := &Exporter{
-		config: o.Config, gather: o.Gather, log: o.Log, now: o.Now, started: o.Now(), link: &link{config: o.Config},
+		config: o.Config, gather: o.Gather, log: o.Log, now: o.Now, started: o.Now(), link: &link{config: o.Config, addresses: o.Addresses},
 		scope: &common.InstrumentationScope{Name: o.Scope, Version: o.Version},
 	}
 	all := maps.Clone(o.Resource)
