@@ -75,6 +75,20 @@ static __always_inline void *packet_end(struct __sk_buff *skb)
 	return end;
 }
 
+/*
+ * A length for a call, or 0 if it is not from 1 to limit. The verifier of Linux 6.1 takes no lower
+ * bound from a comparison with 0: the length less 1 is compared, right before the call.
+ */
+static __always_inline __u32 bounded_length(__u32 length, __u32 limit)
+{
+	length--;
+	asm volatile("" : "+r"(length)); /* or the compiler compares the length itself */
+	if (length >= limit)
+		return 0;
+	asm volatile("" : "+r"(length)); /* or it adds before it compares */
+	return length + 1;
+}
+
 static __always_inline int protocol_has_ports(__u8 protocol)
 {
 	return protocol == IPPROTO_TCP || protocol == IPPROTO_UDP || protocol == IPPROTO_UDPLITE ||

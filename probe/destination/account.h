@@ -280,8 +280,8 @@ static __always_inline struct flow *account_find(struct flow_key *key, __u32 fie
 __noinline int account_packet(struct mark *m, struct tally *tally, int verdict, __u64 now_ns,
 			      __u32 packets)
 {
-	__u32 state = peers_state, zero = 0, fields = FLOW_ALL;
-	struct accepted *accepted = bpf_map_lookup_elem(&findings, &zero);
+	__u32 state = peers_state, fields = FLOW_ALL;
+	struct accepted *accepted = finding_of_cpu();
 	struct flow_key key;
 	struct flow *flow = 0;
 

@@ -45,8 +45,7 @@ static __always_inline int clocks_differ(const struct mark *m, __u64 now_ns)
 /* Instead of account_packet: to the destination a probe is a packet without a mark. */
 static __noinline int probe_verdict(struct mark *m, struct tally *tally, int verdict)
 {
-	__u32 zero = 0;
-	struct accepted *accepted = bpf_map_lookup_elem(&findings, &zero);
+	struct accepted *accepted = finding_of_cpu();
 	__u64 now_ns = clock_utc_ns();
 
 	if (!m || !tally || !accepted)

@@ -15,12 +15,10 @@
 /* The kernel takes what follows the fixed header: the Hop-by-Hop header is put back. */
 static __always_inline int restore_stepped(struct __sk_buff *skb, const struct mark *m)
 {
-	__u32 at = link_length + sizeof(struct ipv6hdr), length = m->hop_by_hop;
+	__u32 at = link_length + sizeof(struct ipv6hdr), length = bounded_length(m->hop_by_hop, HOP_BY_HOP_MAX);
 	__u8 header[HOP_BY_HOP_MAX] = {};
 
-	if (length == 0 || length > HOP_BY_HOP_MAX)
-		return -1;
-	if (bpf_skb_load_bytes(skb, at, header, length))
+	if (!length || bpf_skb_load_bytes(skb, at, header, length))
 		return -1;
 	/* First what may be refused: the packet is still whole then. */
 	if (bpf_skb_adjust_room(skb, -(__s32)m->size, BPF_ADJ_ROOM_NET, RESTORE_FLAGS))

@@ -45,9 +45,9 @@ static __always_inline int frame_decapsulate(struct xdp_md *ctx, const struct ma
 static __always_inline __u32 frame_restored(struct xdp_md *ctx, const struct mark *m, __u32 l3,
 					    struct frame_head *head)
 {
-	__u32 keep = l3 + (m->outer ? sizeof(struct iphdr) : m->at);
+	__u32 keep = bounded_length(l3 + (m->outer ? sizeof(struct iphdr) : m->at), FRAME_HEAD_MAX);
 
-	if (keep == 0 || keep > FRAME_HEAD_MAX || bpf_xdp_load_bytes(ctx, 0, head, keep))
+	if (!keep || bpf_xdp_load_bytes(ctx, 0, head, keep))
 		return 0;
 	l3 &= 0x1f;
 	if (m->key.family == 6) {
@@ -66,11 +66,10 @@ static __noinline int restore_frame(struct xdp_md *ctx, const struct mark *m, __
 	struct frame_head head;
 	__u32 keep = frame_restored(ctx, m, l3, &head);
 
-	if (keep == 0 || keep > FRAME_HEAD_MAX)
+	if (!keep || bpf_xdp_adjust_head(ctx, m->size + m->outer))
 		return -1;
-	if (bpf_xdp_adjust_head(ctx, m->size + m->outer))
-		return -1;
-	return bpf_xdp_store_bytes(ctx, 0, &head, keep);
+	keep = bounded_length(keep, FRAME_HEAD_MAX);
+	return !keep || bpf_xdp_store_bytes(ctx, 0, &head, keep);
 }
 
 static __always_inline void amend_frame(struct xdp_md *ctx, const struct mark *m, __u32 l3, __u64 now_ns)

@@ -136,18 +136,6 @@ __noinline int walk_header(struct mark *m, struct header *h)
 	return h->known && !m->fields ? VERDICT_MALFORMED : VERDICT_UNMARKED;
 }
 
-/* The size of the header, or 0 if it is not to be walked through. */
-static __always_inline __u32 walk_size(const struct mark *m)
-{
-	__u32 size = m->size;
-
-	asm volatile("" : "+r"(size)); /* or both checks become one, and the verifier knows no bounds */
-	if (size > WALK_LENGTH)
-		return 0;
-	asm volatile("" : "+r"(size));
-	return size < sizeof(struct wire_options) ? 0 : size;
-}
-
 /* After the walk; the header begins at at. length: as in read_ipv6 */
 static __always_inline int walk_end(struct mark *m, const struct header *header, struct ipv6hdr *ip, void *end,
 				    __u32 length, int verdict)
@@ -166,7 +154,7 @@ static __always_inline int walk_end(struct mark *m, const struct header *header,
 
 static __always_inline int walk_skb(struct __sk_buff *skb, struct mark *m)
 {
-	__u32 zero = 0, at = link_length + m->at, size = walk_size(m);
+	__u32 zero = 0, at = link_length + m->at, size = bounded_length(m->size, WALK_LENGTH);
 	struct header *header = bpf_map_lookup_elem(&headers, &zero);
 	int verdict;
 
@@ -181,7 +169,7 @@ static __always_inline int walk_skb(struct __sk_buff *skb, struct mark *m)
 /* l3: where IP begins in the frame; length: of the frame from there on */
 static __always_inline int walk_frame(struct xdp_md *ctx, struct mark *m, __u32 l3, __u32 length)
 {
-	__u32 zero = 0, at = l3 + m->at, size = walk_size(m);
+	__u32 zero = 0, at = l3 + m->at, size = bounded_length(m->size, WALK_LENGTH);
 	struct header *header = bpf_map_lookup_elem(&headers, &zero);
 	int verdict;
 
@@ -224,18 +212,9 @@ __noinline int walk_shim(struct mark *m, struct header *h)
 	return h->broken || h->at != h->end ? VERDICT_MALFORMED : VERDICT_MARKED;
 }
 
-/* How many bytes of options there are, or 0. */
-static __always_inline __u32 walk_shim_size(const struct mark *m)
-{
-	__u32 size = m->module_bytes;
-
-	asm volatile("" : "+r"(size)); /* as in walk_size */
-	return size > WIRE_MODULE_BYTES_MAX ? 0 : size;
-}
-
 static __always_inline int walk_shim_skb(struct __sk_buff *skb, struct mark *m)
 {
-	__u32 zero = 0, size = walk_shim_size(m), at = link_length + m->at + m->size - size;
+	__u32 zero = 0, size = bounded_length(m->module_bytes, WIRE_MODULE_BYTES_MAX), at = link_length + m->at + m->size - size;
 	struct header *header = bpf_map_lookup_elem(&headers, &zero);
 
 	if (!header || !size || bpf_skb_load_bytes(skb, at, header->bytes, size))
@@ -245,7 +224,7 @@ static __always_inline int walk_shim_skb(struct __sk_buff *skb, struct mark *m)
 
 static __always_inline int walk_shim_frame(struct xdp_md *ctx, struct mark *m, __u32 l3)
 {
-	__u32 zero = 0, size = walk_shim_size(m), at = l3 + m->at + m->size - size;
+	__u32 zero = 0, size = bounded_length(m->module_bytes, WIRE_MODULE_BYTES_MAX), at = l3 + m->at + m->size - size;
 	struct header *header = bpf_map_lookup_elem(&headers, &zero);
 
 	if (!header || !size || bpf_xdp_load_bytes(ctx, at, header->bytes, size))

@@ -79,33 +79,42 @@ static __always_inline __u64 low_bits(__s32 count)
 #define FILL_BURST 1
 #define FILL_SINGLES 2
 
-/*
- * Sets count numbers from first on. Each round depends on nothing but its index, for the
- * verifier's sake.
- */
+struct window_fill {
+	struct window *window;
+	__u32 first;
+	__s32 length;
+	int fill;
+};
+
+/* One word; a callback, or Linux 6.1 follows each way through each of the words. */
+static long window_word(__u32 index, struct window_fill *range)
+{
+	__s32 begin = index * 64 - (range->first & 63); /* of the word, counted from first */
+	__u32 word = (range->first / 64 + index) & (WINDOW_WORDS - 1);
+	struct window *w = range->window;
+	__u64 mask;
+
+	if (begin >= range->length)
+		return 1;
+	mask = low_bits(range->length - begin) & ~low_bits(-begin);
+	if (range->fill == FILL_NONE)
+		w->seen[word] &= ~mask;
+	else
+		w->seen[word] |= mask;
+	if (range->fill == FILL_SINGLES)
+		w->starts[word] |= mask;
+	else
+		w->starts[word] &= ~mask;
+	return 0;
+}
+
+/* Sets count numbers from first on. */
 __noinline int window_range(struct window *w, __u32 first, __u32 count, int fill)
 {
-	__s32 length = count < WINDOW ? count : WINDOW;
+	struct window_fill range = { .window = w, .first = first, .length = count < WINDOW ? count : WINDOW, .fill = fill };
 
-	if (!w)
-		return 0;
-	for (__s32 i = 0; i <= WINDOW_WORDS; i++) {
-		__s32 begin = i * 64 - (__s32)(first & 63); /* of the word, counted from first */
-		__u32 word = (first / 64 + i) & (WINDOW_WORDS - 1);
-		__u64 mask;
-
-		if (begin >= length)
-			break;
-		mask = low_bits(length - begin) & ~low_bits(-begin);
-		if (fill == FILL_NONE)
-			w->seen[word] &= ~mask;
-		else
-			w->seen[word] |= mask;
-		if (fill == FILL_SINGLES)
-			w->starts[word] |= mask;
-		else
-			w->starts[word] &= ~mask;
-	}
+	if (w)
+		bpf_loop(WINDOW_WORDS + 1, window_word, &range, 0);
 	return 0;
 }
 

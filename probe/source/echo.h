@@ -71,8 +71,9 @@ struct {
 volatile __u64 round_interval = 1; /* the agent adds 1 when it reads */
 volatile __u64 echoes_full;	   /* packets of flows for which there was no room */
 
-static __always_inline struct echo *echo_of(const struct flow_key *key)
+static __always_inline struct echo *echo_of(const struct flow_key *flow)
 {
+	struct flow_key copy = *flow, *key = &copy; /* see number_other */
 	struct echo *e = bpf_map_lookup_elem(&echoes, key);
 	struct blank_echo *blank;
 	__u32 zero = 0;
@@ -278,9 +279,8 @@ __noinline int echo_hear(struct __sk_buff *skb)
 	head = (void *)w->mark;
 	if (bpf_skb_load_bytes(skb, at, head, 8))
 		return 0;
-	size = (head->length + 1) * 8;
-	asm volatile("" : "+r"(size));
-	if (size < 8 || size > ECHO_HEADER || bpf_skb_load_bytes(skb, at, w->mark, size))
+	size = bounded_length((head->length + 1) * 8, ECHO_HEADER);
+	if (!size || bpf_skb_load_bytes(skb, at, w->mark, size))
 		return 0;
 	found = echo_find(w, size);
 	if (!found)

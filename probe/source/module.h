@@ -72,13 +72,8 @@ static __always_inline int modules_write(struct __sk_buff *skb, struct work *w, 
 /* Stores length bytes of w->options, which include padding. Returns 0 if it did. */
 static __always_inline int modules_store(struct __sk_buff *skb, const struct work *w, __u32 at, __u32 length)
 {
-	asm volatile("" : "+r"(length)); /* or its range is forgotten before the call */
-	if (length > sizeof(w->options))
-		return -1;
-	asm volatile("" : "+r"(length)); /* or both checks become one, whose bounds 6.12 does not see */
-	if (length == 0)
-		return -1;
-	return bpf_skb_store_bytes(skb, at, w->options, length, 0);
+	length = bounded_length(length, sizeof(w->options));
+	return length ? bpf_skb_store_bytes(skb, at, w->options, length, 0) : -1;
 }
 
 /* Behind the options of the mark, and in place of its padding. at: of the header; returns as above */

@@ -68,15 +68,10 @@ __noinline int mss_clamp(struct __sk_buff *skb, struct subject *s, struct tally 
 	__u32 length, at, limit;
 	__be16 from, to;
 
-	if (!s || !tally || s->l4_length <= sizeof(struct tcphdr))
+	if (!s || !tally)
 		return 0;
-	length = s->l4_length - sizeof(struct tcphdr);
-	if (length > TCP_OPTIONS_MAX)
-		return 0;
-	asm volatile("" : "+r"(length)); /* or the next check goes, and with it what 6.12 has to see */
-	if (length == 0)
-		return 0;
-	if (bpf_skb_load_bytes(skb, s->l4 + sizeof(struct tcphdr), walk.options, length))
+	length = bounded_length(s->l4_length - sizeof(struct tcphdr), TCP_OPTIONS_MAX);
+	if (!length || bpf_skb_load_bytes(skb, s->l4 + sizeof(struct tcphdr), walk.options, length))
 		return 0;
 	walk.length = length;
 	bpf_loop(TCP_OPTIONS_MAX, mss_step, &walk, 0);

@@ -139,12 +139,13 @@ static __noinline struct numbering *number_start(const struct flow_key *key, str
 	return &slot->numbers;
 }
 
-/* A flow that is in no slot. */
-static __always_inline struct numbering *number_other(const struct flow_key *key, struct tally *tally)
+/* A flow that is in no slot. The key is copied: Linux 6.1 looks none up in memory that a global function is given. */
+static __always_inline struct numbering *number_other(const struct flow_key *flow, struct tally *tally)
 {
-	struct numbering *numbers = bpf_map_lookup_elem(&flow_numbers, key);
+	struct flow_key key = *flow;
+	struct numbering *numbers = bpf_map_lookup_elem(&flow_numbers, &key);
 
-	return numbers ? numbers : number_start(key, tally);
+	return numbers ? numbers : number_start(&key, tally);
 }
 
 static __always_inline struct numbering *number_flow(const struct flow_key *key, struct tally *tally)

@@ -22,12 +22,10 @@ static __always_inline __u32 options_at(const struct work *w)
 static __always_inline int options_step_over(struct __sk_buff *skb, const struct subject *s, __u32 add)
 {
 	__u32 at = link_length + sizeof(struct ipv6hdr);
-	__u32 length = s->hop_by_hop;
+	__u32 length = bounded_length(s->hop_by_hop, HOP_BY_HOP_MAX);
 	__u8 header[HOP_BY_HOP_MAX] = {};
 
-	if (length == 0 || length > HOP_BY_HOP_MAX)
-		return -1;
-	if (bpf_skb_load_bytes(skb, at + add, header, length))
+	if (!length || bpf_skb_load_bytes(skb, at + add, header, length))
 		return -1;
 	header[0] = NEXT_OPTIONS;
 	return bpf_skb_store_bytes(skb, at, header, length, 0);
@@ -103,11 +101,8 @@ static __always_inline int options_store(struct __sk_buff *skb, struct work *w, 
 		return options_undo(skb, w);
 	w->mark[0] = w->subject.next;
 	w->mark[1] = length / 8 - 1;
-	asm volatile("" : "+r"(length)); /* or its range is forgotten before the call */
-	if (length > WIRE_MARK_MAX)
-		return options_undo(skb, w);
-	asm volatile("" : "+r"(length)); /* as in modules_store */
-	if (length < 8 || bpf_skb_store_bytes(skb, options_at(w), w->mark, length, 0))
+	length = bounded_length(length, WIRE_MARK_MAX);
+	if (!length || bpf_skb_store_bytes(skb, options_at(w), w->mark, length, 0))
 		return options_undo(skb, w);
 	return options_chain(skb, w, header);
 }

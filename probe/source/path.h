@@ -53,10 +53,12 @@ static __always_inline void paths_changed(void)
 __noinline int path_learn(const struct path *path, __u32 mtu)
 {
 	struct path_limit limit = { .mtu = mtu, .learned = bpf_jiffies64() };
+	struct path key;
 
 	if (!path || mtu >= path_mtu)
 		return 0;
-	bpf_map_update_elem(&paths, path, &limit, BPF_ANY);
+	key = *path;
+	bpf_map_update_elem(&paths, &key, &limit, BPF_ANY);
 	paths_changed();
 	return 0;
 }

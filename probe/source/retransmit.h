@@ -65,6 +65,7 @@ struct {
 static __always_inline struct sending *sending_of(struct work *w, struct numbering *numbers, struct tally *tally)
 {
 	struct sending fresh = {}, *sending;
+	struct flow_key key;
 
 	if (SENDINGS_NUMBERED) {
 		if (!numbers)
@@ -74,11 +75,12 @@ static __always_inline struct sending *sending_of(struct work *w, struct numberi
 		asm volatile("" : "+r"(numbers)); /* or the offset is added before the check */
 		return &numbers->sending;
 	}
-	sending = bpf_map_lookup_elem(&sendings, &w->subject.key);
+	key = w->subject.key; /* see number_other */
+	sending = bpf_map_lookup_elem(&sendings, &key);
 	if (sending)
 		return sending;
-	bpf_map_update_elem(&sendings, &w->subject.key, &fresh, BPF_NOEXIST);
-	return bpf_map_lookup_elem(&sendings, &w->subject.key);
+	bpf_map_update_elem(&sendings, &key, &fresh, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&sendings, &key);
 }
 
 static __always_inline struct arrival *arrival_at(const struct flow_key *key)

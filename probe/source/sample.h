@@ -94,11 +94,9 @@ __noinline __u32 sample_hash(struct __sk_buff *skb, const struct flow_key *key, 
 		length = SAMPLE_CONTENT;
 	if (key->protocol == IPPROTO_TCP && length > SAMPLE_TCP_LENGTH)
 		length = SAMPLE_TCP_LENGTH;
-	if (length) {
-		asm volatile("" : "+r"(length)); /* Linux 6.12 must see the range right before the call */
-		length = ((length - 1) & (SAMPLE_CONTENT - 1)) + 1;
+	length = bounded_length(length, SAMPLE_CONTENT);
+	if (length)
 		bpf_skb_load_bytes(skb, at, content, length);
-	}
 	seed.words[0] = SAMPLING_OF_POLICY->seed.words[0];
 	seed.words[1] = SAMPLING_OF_POLICY->seed.words[1];
 	siphash_begin(&hash, &seed);
