@@ -205,6 +205,9 @@ func (a *Attachment) attachXDP(name string) error {
 		return fmt.Errorf("native XDP: %w", err)
 	}
 	a.detach = func() error {
+		if present, err := a.Present(); err != nil || !present {
+			return err // another program may have taken the place
+		}
 		return netlink.LinkSetXdpFdWithFlags(l, -1, unix.XDP_FLAGS_DRV_MODE)
 	}
 	return nil
@@ -252,7 +255,7 @@ func (a *Attachment) Close() error {
 	case a.link != nil:
 		err = a.link.Close()
 	case a.filter != nil:
-		err = netlink.FilterDel(a.filter)
+		err = a.removeFilter()
 	case a.detach != nil:
 		err = a.detach()
 	}

@@ -49,11 +49,8 @@ func clsactParent(point Point) uint32 {
 }
 
 func (a *Attachment) filterPresent() (bool, error) {
-	l, err := netlink.LinkByIndex(a.device.Index)
-	if err != nil {
-		return false, err
-	}
-	filters, err := netlink.FilterList(l, a.filter.Parent)
+	link := &netlink.GenericLink{LinkAttrs: netlink.LinkAttrs{Index: a.device.Index}}
+	filters, err := netlink.FilterList(link, a.filter.Parent)
 	if err != nil {
 		return false, err
 	}
@@ -63,6 +60,15 @@ func (a *Attachment) filterPresent() (bool, error) {
 		}
 	}
 	return false, nil
+}
+
+// removeFilter takes the filter off the device, unless another program has taken it over.
+func (a *Attachment) removeFilter() error {
+	present, err := a.filterPresent()
+	if err != nil || !present {
+		return err
+	}
+	return netlink.FilterDel(a.filter)
 }
 
 // Clear takes programs of that name off the device that a process left there, by tcx or by

@@ -15,8 +15,13 @@ import (
 
 func passProgram(t *testing.T, name string) *ebpf.Program {
 	t.Helper()
+	return passProgramOf(t, ebpf.SchedCLS, name)
+}
+
+func passProgramOf(t *testing.T, kind ebpf.ProgramType, name string) *ebpf.Program {
+	t.Helper()
 	program, err := ebpf.NewProgram(&ebpf.ProgramSpec{
-		Name: name, Type: ebpf.SchedCLS, License: "GPL", Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, -1), asm.Return()},
+		Name: name, Type: kind, License: "GPL", Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, -1), asm.Return()},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -150,6 +155,55 @@ func TestReplace(t *testing.T) {
 			t.Errorf("a program that stays was replaced: %v", err)
 		}
 		return stays.Close()
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestCloseLeavesTheNext: a program whose place another one has taken does not take that off.
+func TestCloseLeavesTheNext(t *testing.T) {
+	namespace := namespace.New(t)
+	if err := netns.Do(namespace, func() error {
+		link := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "v0"}, PeerName: "v1"}
+		if err := netlink.LinkAdd(link); err != nil {
+			return err
+		}
+		device, err := Find("v0")
+		if err != nil {
+			return err
+		}
+		for _, row := range []struct {
+			name    string
+			kind    ebpf.ProgramType
+			options Options
+		}{
+			{"clsact", ebpf.SchedCLS, Options{Point: Ingress, Order: First, Stay: true, Clsact: true}},
+			{"XDP", ebpf.XDP, Options{Point: XDP, Stay: true}},
+		} {
+			before, err := Attach(passProgramOf(t, row.kind, "test_pass"), device, row.options)
+			if err != nil {
+				return err
+			}
+			after, err := Attach(passProgramOf(t, row.kind, "test_pass"), device, row.options)
+			if err != nil {
+				return err
+			}
+			for range 2 { // the second time nothing is left to do
+				if err := before.Close(); err != nil {
+					return err
+				}
+			}
+			if present, err := after.Present(); err != nil || !present {
+				t.Errorf("%s: after the one before was closed: present %t, %v", row.name, present, err)
+			}
+			if err := after.Close(); err != nil {
+				return err
+			}
+			if present, err := after.Present(); err != nil || present {
+				t.Errorf("%s: after Close: present %t, %v", row.name, present, err)
+			}
+		}
+		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
