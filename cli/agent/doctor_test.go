@@ -3,10 +3,15 @@ package agent
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
 	"pillion.dev/cli/command"
+	"pillion.dev/probe/hook"
 	"pillion.dev/session"
 )
 
@@ -48,6 +53,28 @@ func TestDoctorReport(t *testing.T) {
 				if !strings.Contains(table.String(), check.Found) || !strings.Contains(table.String(), check.Advice) {
 					t.Errorf("%+v is not in\n%s", check, table.String())
 				}
+			}
+		})
+	}
+}
+
+// TestRefusalIsNoLackOfPrivileges: root does not help against the verifier.
+func TestRefusalIsNoLackOfPrivileges(t *testing.T) {
+	refused := &ebpf.VerifierError{Cause: unix.EACCES, Log: []string{"invalid zero-sized read"}}
+	for _, row := range []struct {
+		name string
+		err  error
+		sudo bool
+	}{
+		{"refused", hook.Explain(refused), false},
+		{"refused to another package", fmt.Errorf("load programs (needs Linux 5.17): %w", refused), false},
+		{"not permitted", fmt.Errorf("map flows: %w", unix.EPERM), true},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			var text strings.Builder
+			fail(&text, row.err)
+			if strings.Contains(text.String(), "use sudo") != row.sudo || strings.Contains(text.String(), "invalid zero-sized read") == row.sudo {
+				t.Error(text.String())
 			}
 		})
 	}

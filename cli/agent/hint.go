@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os/exec"
 
+	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
 	"pillion.dev/agent"
@@ -47,6 +48,7 @@ var hints = []struct {
 	{hook.ErrNoDevice, "ip link lists the interfaces of this network namespace"},
 	{hook.ErrLink, "use an interface with Ethernet or raw IP packets; xdp also requires support in the driver"},
 	{hook.ErrOldKernel, "uname -r prints the kernel version; README.md lists the requirements"},
+	{hook.ErrRefused, "privileges do not change that; pillion-agent doctor says what else this kernel lacks, README.md lists the requirements"},
 	{hook.ErrOwned, "stop the other process first: pgrep -a pillion-agent lists it"},
 	{hook.ErrRuntime, "use sudo; devices are locked in /run/pillion/devices, which only its user may write to"},
 	{errNetns, "ip netns list and pillion-agent lab status list names; a path or a process ID also works"},
@@ -99,6 +101,9 @@ func fail(w io.Writer, err error) int {
 	if other := (exitError{}); errors.As(err, &other) {
 		command.Fail(w, "pillion-agent", err, nil)
 		return other.code
+	}
+	if refused := (*ebpf.VerifierError)(nil); errors.As(err, &refused) && len(refused.Log) > 0 {
+		err = hook.Explain(err) // programs of package send
 	}
 	var all []command.Hint
 	for _, h := range hints {

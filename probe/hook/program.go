@@ -1,7 +1,6 @@
 package hook
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/cilium/ebpf"
@@ -24,13 +23,9 @@ func SetConstants(spec *ebpf.CollectionSpec, constants map[string]any) error {
 	return nil
 }
 
-// Load loads the programs and maps into the fields of objects. It names the
-// version that is needed where the kernel only says no. Maps in shared, by name,
-// take the place of new ones; they stay the caller's to close.
+// Load loads the programs and maps into the fields of objects. Its error is ErrOldKernel with the
+// version that has a missing feature, or ErrRefused with the verifier's reason, where the kernel only
+// says no. Maps in shared, by name, take the place of new ones; they stay the caller's to close.
 func Load(spec *ebpf.CollectionSpec, objects any, shared map[string]*ebpf.Map) error {
-	err := spec.LoadAndAssign(objects, &ebpf.CollectionOptions{MapReplacements: shared})
-	if errors.Is(err, ebpf.ErrNotSupported) {
-		return fmt.Errorf("%w: 6.1 or newer is needed: %w", ErrOldKernel, err)
-	}
-	return err
+	return Explain(spec.LoadAndAssign(objects, &ebpf.CollectionOptions{MapReplacements: shared}))
 }

@@ -185,7 +185,7 @@ func (r *Router) load(kernel *btf.Spec, types *btf.Cache) error {
 		return fmt.Errorf("load programs: %w: BPF netfilter programs, since 6.4, are needed: %w", hook.ErrOldKernel, err)
 	}
 	if err != nil {
-		return fmt.Errorf("load programs: %w", err)
+		return fmt.Errorf("load programs: %w", hook.Explain(err))
 	}
 	return nil
 }

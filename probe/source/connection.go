@@ -84,6 +84,9 @@ func networkCookie() (uint64, error) {
 	}
 	defer unix.Close(socket)
 	cookie, err := unix.GetsockoptUint64(socket, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE)
+	if errors.Is(err, unix.ENOPROTOOPT) {
+		return 0, fmt.Errorf("%w: cookies of network namespaces need Linux 5.14", hook.ErrOldKernel)
+	}
 	if err != nil {
 		return 0, fmt.Errorf("read cookie of network namespace: %w", err)
 	}
