@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"pillion.dev/agent/identity"
+	"pillion.dev/probe/destination"
+	"pillion.dev/probe/source"
 	"pillion.dev/session"
 )
 
@@ -51,6 +53,8 @@ func Check(ctx context.Context, options Options) []session.Check {
 	options.Folder = cmp.Or(options.Folder, identity.DefaultFolder)
 	return examine(ctx, checkTimeout, []part{
 		{"kernel", checkKernel},
+		{programSource, func(context.Context) []session.Check { return checkProgram(programSource, source.Try) }},
+		{programDestination, func(context.Context) []session.Check { return checkProgram(programDestination, destination.Try) }},
 		{"capabilities", func(context.Context) []session.Check { return checkCapabilities() }},
 		{"clock", checkClock},
 		{"resources", func(context.Context) []session.Check { return checkResources(options.Folder) }},

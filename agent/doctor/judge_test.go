@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -10,10 +11,12 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
 
 	"pillion.dev/agent/host"
 	"pillion.dev/agent/validation"
 	"pillion.dev/internal/clock"
+	"pillion.dev/probe/hook"
 	"pillion.dev/probe/source"
 	"pillion.dev/session"
 	"pillion.dev/wire"
@@ -38,7 +41,7 @@ func checkIs(t *testing.T, got session.Check, level string, words ...string) {
 
 func TestJudgements(t *testing.T) {
 	odd := errors.New("odd")
-	needed, replaced := feature{name: "bpf_loop", since: "5.17"}, feature{name: "tcx", since: "6.6", fallback: "clsact is used"}
+	needed, replaced := feature{Feature: hook.Feature{Name: "bpf_loop", Since: "5.17"}}, feature{hook.Feature{Name: "tcx", Since: "6.6"}, "clsact is used"}
 	synchronised := func(bound time.Duration) *host.Clock {
 		return &host.Clock{By: "chrony", Reference: "ntp1", State: clock.State{Synchronised: true, MaxError: bound}}
 	}
@@ -57,6 +60,12 @@ func TestJudgements(t *testing.T) {
 		{"needed feature is missing", needed.judge(ebpf.ErrNotSupported), Error, []string{"5.17", "kernel"}},
 		{"feature has a replacement", replaced.judge(ebpf.ErrNotSupported), OK, []string{"6.6", "clsact"}},
 		{"feature cannot be probed", needed.judge(odd), Warning, []string{"unknown", "odd"}},
+		{"program loads", judgeProgram("program source", nil), OK, []string{"loads"}},
+		{"program is refused", judgeProgram("program source", fmt.Errorf("load source: %w: invalid zero-sized read", hook.ErrRefused)), Error,
+			[]string{"invalid zero-sized read", "6.1", "uname -r"}},
+		{"program on an old kernel", judgeProgram("program source", fmt.Errorf("load source: %w: bpf_loop needs Linux 5.17", hook.ErrOldKernel)), Error,
+			[]string{"5.17", "install Linux 6.1"}},
+		{"program without privileges", judgeProgram("program source", fmt.Errorf("load source: %w", unix.EPERM)), Warning, []string{"unknown", "as root"}},
 		{"no IOAM in the kernel", judgeIOAM(host.IOAM{}, true), OK, []string{"not available", "5.15"}},
 		{"IOAM off", judgeIOAM(host.IOAM{Available: true}, true), OK, []string{"off"}},
 		{"IOAM on", judgeIOAM(host.IOAM{Available: true, ID: 0x101, Devices: []string{"eth0", "eth1"}, Namespaces: []uint16{7, 0}}, true),

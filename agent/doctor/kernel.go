@@ -18,25 +18,24 @@ import (
 
 // feature is a kernel feature that the BPF programs use.
 type feature struct {
-	name  string
-	since string // first version that has it
+	hook.Feature
 	// fallback says what happens without it; empty if it is required.
 	fallback string
-	probe    func() error
 }
 
-var wanted = []feature{
-	{"BPF ring buffer", "5.8", "", func() error { return features.HaveMapType(ebpf.RingBuf) }},
-	{"BPF system-call programs", "5.14", "", func() error { return features.HaveProgramType(ebpf.Syscall) }},
-	{"bpf_loop", "5.17", "", func() error { return features.HaveProgramHelper(ebpf.SchedCLS, asm.FnLoop) }},
-	{"XDP byte access", "5.18", "", func() error { return features.HaveProgramHelper(ebpf.XDP, asm.FnXdpLoadBytes) }},
-	{"bpf_ktime_get_tai_ns", "6.1", "", func() error { return features.HaveProgramHelper(ebpf.SchedCLS, asm.FnKtimeGetTaiNs) }},
-	{"BPF netfilter links", "6.4", "router profiles are not available; everything else works", func() error { return features.HaveProgramType(ebpf.Netfilter) }},
-	{"BPF TCP header options", "5.10", withoutOptions, func() error { return features.HaveProgramHelper(ebpf.SockOps, asm.FnReserveHdrOpt) }},
-	{"cgroup v2", "4.5", withoutOptions, hook.HaveCgroup},
-	{"BPF callbacks for existing TCP connections", "6.12", "the encoding tcp-option marks new connections only", haveTCPCallbacks},
-	{"tcx", "6.6", "clsact filters are used instead", hook.HaveTCX},
+// optional are the features without which something else, or nothing, is available.
+var optional = []feature{
+	{hook.Feature{Name: "BPF netfilter links", Since: "6.4", Probe: func() error { return features.HaveProgramType(ebpf.Netfilter) }},
+		"router profiles are not available; everything else works"},
+	{hook.Feature{Name: "BPF TCP header options", Since: "5.10", Probe: func() error { return features.HaveProgramHelper(ebpf.SockOps, asm.FnReserveHdrOpt) }},
+		withoutOptions},
+	{hook.Feature{Name: "cgroup v2", Since: "4.5", Probe: hook.HaveCgroup}, withoutOptions},
+	{hook.Feature{Name: "BPF callbacks for existing TCP connections", Since: "6.12", Probe: haveTCPCallbacks},
+		"the encoding tcp-option marks new connections only"},
+	{hook.Feature{Name: "tcx", Since: "6.6", Probe: hook.HaveTCX}, "clsact filters are used instead"},
 }
+
+const oldAdvice = "install Linux 6.1 or later; uname -r shows the running kernel"
 
 const withoutOptions = "TCP packets get the next encoding after tcp-option"
 
@@ -65,25 +64,47 @@ func checkKernel(context.Context) []session.Check {
 	} else {
 		checks = append(checks, ok("kernel", "Linux %s", release))
 	}
-	for _, f := range wanted {
-		checks = append(checks, f.judge(f.probe()))
+	for _, f := range hook.Required {
+		checks = append(checks, feature{Feature: f}.judge(f.Probe()))
+	}
+	for _, f := range optional {
+		checks = append(checks, f.judge(f.Probe()))
 	}
 	return append(checks, judgeJIT(readJIT()))
 }
 
 func (f feature) judge(err error) session.Check {
-	check := session.Check{Name: "kernel " + f.name, Level: OK, Found: "available (since Linux " + f.since + ")"}
+	check := session.Check{Name: "kernel " + f.Name, Level: OK, Found: "available (since Linux " + f.Since + ")"}
 	switch {
 	case err == nil:
 	case errors.Is(err, ebpf.ErrNotSupported) && f.fallback != "":
-		check.Found = fmt.Sprintf("not available (since Linux %s): %s", f.since, f.fallback)
+		check.Found = fmt.Sprintf("not available (since Linux %s): %s", f.Since, f.fallback)
 	case errors.Is(err, ebpf.ErrNotSupported):
-		check.Level, check.Found = Error, fmt.Sprintf("not available (since Linux %s)", f.since)
-		check.Advice = "install Linux 6.1 or later; uname -r shows the running kernel"
+		check.Level, check.Found = Error, fmt.Sprintf("not available (since Linux %s)", f.Since)
+		check.Advice = oldAdvice
 	default:
 		return unknown(check.Name, err)
 	}
 	return check
+}
+
+// Names of the checks that load the programs which would measure.
+const programSource, programDestination = "program source", "program destination"
+
+func checkProgram(name string, try func() error) []session.Check {
+	return []session.Check{judgeProgram(name, try())}
+}
+
+func judgeProgram(name string, err error) session.Check {
+	switch {
+	case err == nil:
+		return ok(name, "loads")
+	case errors.Is(err, hook.ErrOldKernel):
+		return session.Check{Name: name, Level: Error, Found: err.Error(), Advice: oldAdvice}
+	case errors.Is(err, hook.ErrRefused):
+		return session.Check{Name: name, Level: Error, Found: err.Error(), Advice: "install another kernel, and report this line with that of uname -r: Pillion is tested with Debian's Linux 6.1 and 6.12"}
+	}
+	return unknown(name, err)
 }
 
 // readJIT loads an empty program and reports whether it was compiled. The sysctl is

@@ -164,6 +164,19 @@ func Open(device hook.Device, settings Settings) (*Destination, error) {
 	return d.open(nil)
 }
 
+// Try loads the programs for a device, without attaching them: the kernel accepts them, or the error says why not.
+func Try() error {
+	spec, err := specification(hook.Device{Name: "none", MTU: 1500, LinkLength: 14}, Settings{Flows: 64, RecordBytes: 4096, FlowsDiffer: true})
+	if err != nil {
+		return err
+	}
+	var objects destinationObjects
+	if err := hook.Load(spec, &objects, nil); err != nil {
+		return fmt.Errorf("load destination: %w", err)
+	}
+	return objects.Close()
+}
+
 // Replace opens a program with other settings that replaces this one. It takes over
 // the flows and all counts: no packet is missed or counted twice, and flows continue.
 // After that the old program may only be read for records and closed.

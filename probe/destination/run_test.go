@@ -32,6 +32,14 @@ func openTC(t testing.TB, settings Settings) *Destination {
 	})
 }
 
+// TestTry: the kernel accepts all programs.
+func TestTry(t *testing.T) {
+	namespace.NeedRoot(t)
+	if err := Try(); err != nil {
+		t.Error(err)
+	}
+}
+
 func openChanged(t testing.TB, settings Settings, change func(*ebpf.CollectionSpec)) *Destination {
 	t.Helper()
 	namespace.NeedRoot(t)

@@ -158,6 +158,14 @@ func (s *Source) mustTally(t *testing.T) Tally {
 	return tally
 }
 
+// TestTry: the kernel accepts all programs with every encoding.
+func TestTry(t *testing.T) {
+	namespace.NeedRoot(t)
+	if err := Try(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestTraceProbesAreNotMarked: what ends on the way would count as lost.
 func TestTraceProbesAreNotMarked(t *testing.T) {
 	s := open(t, all(wire.Shim, wire.Delay|wire.Loss))

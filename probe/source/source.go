@@ -179,6 +179,22 @@ func (o *objects) shared() map[string]*ebpf.Map {
 	return maps
 }
 
+// Try loads the programs for a device, without attaching them: the kernel accepts them, or the error says why not.
+func Try() error {
+	all := Settings{
+		Modules: wire.Delay | wire.Loss, Encodings: wire.Encodings(), Rules: []fivetuple.Filter{{}}, Flows: 1024, Paths: 16,
+		ValidatePaths: true, Tagged: true,
+	}
+	s, spec, err := newSource(hook.Device{Name: "none", MTU: 1500, LinkLength: 14}, all)
+	if err != nil {
+		return err
+	}
+	if err := hook.Load(spec, &s.objects, nil); err != nil {
+		return fmt.Errorf("load source: %w", err)
+	}
+	return s.objects.Close()
+}
+
 // Open attaches to the device. Nothing is marked before the first Renew.
 func Open(device hook.Device, settings Settings) (*Source, error) {
 	if settings.Flows == 0 {
