@@ -7,6 +7,7 @@ import (
 
 	"pillion.dev/agent/runner"
 	"pillion.dev/agent/view"
+	"pillion.dev/internal/outfile"
 	"pillion.dev/probe/destination"
 )
 
@@ -14,7 +15,7 @@ import (
 type DestinationOptions struct {
 	runner.LocalDestination
 	// RecordFile is where records go, as CSV; empty for none.
-	RecordFile string
+	RecordFile outfile.Path
 	JSON       bool
 }
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 
+	"pillion.dev/internal/outfile"
 	"pillion.dev/probe/destination"
 	"pillion.dev/wire/fivetuple"
 )
@@ -20,14 +21,13 @@ type recordFile struct {
 	line   []byte
 }
 
-func createRecordFile(path string) (*recordFile, error) {
-	file, err := os.Create(path)
+func createRecordFile(path outfile.Path) (*recordFile, error) {
+	file, err := path.Grow(0o666, []byte(recordHeader))
 	if err != nil {
 		return nil, fmt.Errorf("create record file: %w", err)
 	}
 	r := &recordFile{file: file, buffer: bufio.NewWriterSize(file, 1<<16)}
-	_, err = r.buffer.WriteString(recordHeader)
-	return r, err
+	return r, nil
 }
 
 func (r *recordFile) write(record *destination.Record) error {

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import socket
+import stat
 import tempfile
 import unittest
 import unittest.mock
@@ -15,7 +16,7 @@ import unittest.mock
 import pillion
 from pillion.analysis.simulate import simulate
 from pillion.report import compose, page, publish, vector
-from pillion.report.__main__ import main
+from pillion.report.__main__ import main, replace
 from pillion.report.document import Code, Section, Table, Text
 from pillion.report.document import Report as Report_
 
@@ -214,6 +215,23 @@ class Publish(unittest.TestCase):
             with unittest.mock.patch.dict(os.environ, {"PILLION_OML_TOKEN_FILE": file.name}):
                 self.assertEqual(publish.token(), "secret")
         self.assertIsNone(publish.token())
+
+    def test_a_device_is_not_replaced(self):
+        with tempfile.TemporaryDirectory() as folder:
+            fifo, link, file = (os.path.join(folder, name) for name in ("fifo", "link", "file"))
+            os.mkfifo(fifo)
+            reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+            replace(fifo, "text")
+            self.assertEqual(os.read(reader, 10), b"text")
+            os.close(reader)
+            self.assertTrue(stat.S_ISFIFO(os.lstat(fifo).st_mode))
+            os.symlink("file", link)
+            replace(link, "text")
+            os.chmod(file, 0o640)
+            replace(link, "new")
+            self.assertEqual(os.readlink(link), "file")
+            self.assertEqual(stat.S_IMODE(os.lstat(file).st_mode), 0o640)
+            self.assertEqual(sorted(os.listdir(folder)), ["fifo", "file", "link"])
 
 
 if __name__ == "__main__":

@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
+	"pillion.dev/internal/outfile"
 	"pillion.dev/measure"
 	"pillion.dev/omsp"
 )
@@ -33,10 +33,7 @@ func openFile(o Options, path string) (Report, error) {
 	if path == "" {
 		return nil, fmt.Errorf("%w: %q has no file name", ErrURI, o.URI)
 	}
-	if path == "-" {
-		return newFile(o, os.Stdout, func() error { return nil })
-	}
-	f, err := os.Create(path)
+	f, err := outfile.Path(path).Grow(0o666, nil)
 	if err != nil {
 		return nil, fmt.Errorf("create report file: %w", err)
 	}

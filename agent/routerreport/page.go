@@ -2,14 +2,15 @@ package routerreport
 
 import (
 	"bufio"
+	"cmp"
+	"context"
 	_ "embed"
-	"errors"
 	"fmt"
 	"html/template"
-	"os"
 	"strconv"
 	"strings"
 
+	"pillion.dev/internal/outfile"
 	"pillion.dev/probe/router"
 )
 
@@ -77,13 +78,13 @@ func grouped(n uint64) string {
 
 // page is the file of the report. It is created before anything is measured, so that
 // an invalid path does not cost the user a measurement.
-type page struct{ file *os.File }
+type page struct{ file *outfile.File }
 
-func createPage(path string) (*page, error) {
+func createPage(ctx context.Context, path outfile.Path) (*page, error) {
 	if path == "" {
 		return &page{}, nil
 	}
-	file, err := os.Create(path)
+	file, err := path.Create(ctx, 0o666)
 	if err != nil {
 		return nil, fmt.Errorf("create report: %w", err)
 	}
@@ -98,8 +99,9 @@ func (p *page) write(r *report, err error) error {
 		return fmt.Errorf("write report: %w", err)
 	}
 	buffer := bufio.NewWriter(p.file)
-	err = errors.Join(pageTemplate.Execute(buffer, r), buffer.Flush(), p.file.Close())
-	p.file = nil
+	if err = cmp.Or(pageTemplate.Execute(buffer, r), buffer.Flush()); err == nil {
+		err = p.file.Commit()
+	}
 	if err != nil {
 		return fmt.Errorf("write report: %w", err)
 	}
@@ -108,6 +110,6 @@ func (p *page) write(r *report, err error) error {
 
 func (p *page) close() {
 	if p.file != nil {
-		p.file.Close()
+		p.file.Close() // the previous file is left if this one is not complete
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"pillion.dev/agent/runner"
 	"pillion.dev/agent/view"
+	"pillion.dev/internal/outfile"
 	"pillion.dev/probe/router"
 )
 
@@ -30,7 +31,7 @@ type Options struct {
 	Interval time.Duration
 	// RecordFile is the CSV file for packets, Page the HTML file for the report. Empty for
 	// none.
-	RecordFile, Page string
+	RecordFile, Page outfile.Path
 	JSON             bool
 	// Warnings receives hints and warnings.
 	Warnings io.Writer
@@ -63,7 +64,7 @@ func Run(ctx context.Context, options Options, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	page, err := createPage(options.Page)
+	page, err := createPage(ctx, options.Page)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 
+	"pillion.dev/internal/outfile"
 	"pillion.dev/probe/router"
 	"pillion.dev/wire/fivetuple"
 )
@@ -24,14 +25,13 @@ type recordFile struct {
 }
 
 // createRecordFile creates the file; names are those of interfaces by index.
-func createRecordFile(path string, names map[int]string) (*recordFile, error) {
-	file, err := os.Create(path)
+func createRecordFile(path outfile.Path, names map[int]string) (*recordFile, error) {
+	file, err := path.Grow(0o666, []byte(recordTitle))
 	if err != nil {
 		return nil, fmt.Errorf("create record file: %w", err)
 	}
 	r := &recordFile{file: file, buffer: bufio.NewWriterSize(file, 1<<16), names: names}
-	_, err = r.buffer.WriteString(recordTitle)
-	return r, err
+	return r, nil
 }
 
 func (r *recordFile) write(record router.Record) error {

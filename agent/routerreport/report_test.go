@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"pillion.dev/internal/outfile"
 	"pillion.dev/probe/router"
 )
 
@@ -127,7 +128,7 @@ func TestReport(t *testing.T) {
 	summary.Breaks.Longest = []router.Break{{Start: begin, LastNs: 300_000, Task: "<task>", TaskNs: 200_000, Cause: "scheduled"}}
 	summary.Environment = Environment{Namespace: "<r>", Causes: true, Devices: []Device{{Name: "<in>", MTU: 1500, Up: true}}}
 	path := filepath.Join(t.TempDir(), "r.html")
-	p, err := createPage(path)
+	p, err := createPage(t.Context(), outfile.Path(path))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"pillion.dev/agent"
 	"pillion.dev/cli/command"
+	"pillion.dev/internal/outfile"
 	"pillion.dev/probe/block"
 	"pillion.dev/probe/destination"
 	"pillion.dev/session"
@@ -30,7 +31,7 @@ type destinationCmd struct {
 	Idle        time.Duration `default:"2m" help:"Remove a flow after this time without a packet (${default})."`
 	Block       time.Duration `default:"1s" help:"Length of the blocks of the encoding altmark, ${block_range}, the same as at the source (${default})."`
 	Port        uint16        `default:"50253" help:"UDP destination port of the udp encoding (${default})."`
-	Records     string        `placeholder:"FILE" help:"Write one CSV line per packet to this file."`
+	Records     outfile.Path  `placeholder:"FILE" help:"Write one CSV line per packet to this file."`
 	RecordBytes int           `default:"4194304" placeholder:"BYTES" help:"Size of the ring buffer for records in bytes, a power of two (${default})."`
 	For         []string      `default:"all" placeholder:"WHICH" help:"Packets whose marks are read: all; local: those addressed to this host; PREFIX: these, and those that this host forwards to the prefix. Marks in other packets are left in them (${default}). Repeatable."`
 	Amend       bool          `help:"Keep the marks and write the arrival time into them, unless another waypoint has: the last destination on the path then shows the delay of both segments."`

@@ -15,6 +15,7 @@ import (
 	"pillion.dev/agent/routerreport"
 	"pillion.dev/cli/command"
 	"pillion.dev/internal/netns"
+	"pillion.dev/internal/outfile"
 	"pillion.dev/lab"
 	"pillion.dev/probe/hook"
 	"pillion.dev/probe/router"
@@ -34,9 +35,9 @@ type routerCmd struct {
 	Interval    time.Duration `default:"1s" help:"Interval of the live view (${default})."`
 	Break       time.Duration `default:"100us" help:"Minimum length of a coffee break, a period in which queued packets are not processed (${default})."`
 	Causes      bool          `default:"true" negatable:"" help:"Record the causes of coffee breaks, which adds hooks on softirqs and process switches (on)."`
-	Records     string        `placeholder:"FILE" help:"Write one CSV line per packet to this file."`
+	Records     outfile.Path  `placeholder:"FILE" help:"Write one CSV line per packet to this file."`
 	RecordBytes int           `default:"4194304" placeholder:"BYTES" help:"Size of the ring buffer for records in bytes, a power of two (${default})."`
-	Report      string        `placeholder:"FILE" help:"Write an HTML report to this file."`
+	Report      outfile.Path  `placeholder:"FILE" help:"Write an HTML report to this file."`
 	Costs       bool          `default:"true" negatable:"" help:"Measure the cost of the BPF programs during a tenth of the time (on)."`
 	JSON        bool          `name:"json" help:"Print JSON, one object per line."`
 }

@@ -16,6 +16,7 @@ import (
 
 	"pillion.dev/agent/sender"
 	"pillion.dev/cli/command"
+	"pillion.dev/internal/outfile"
 	"pillion.dev/internal/quantity"
 	"pillion.dev/measure"
 	"pillion.dev/probe/hook"
@@ -49,7 +50,7 @@ type sendCmd struct {
 	Schedule string        `group:"Models and files:" placeholder:"FILE" help:"Send the packets of a file: a schedule as text or binary (docs/agent.md), or a pcap or pcapng file, whose times are kept; - reads standard input."`
 	Speed    float64       `group:"Models and files:" placeholder:"FACTOR" help:"Replay a capture faster or slower: 2 is twice as fast."`
 	MaxGap   time.Duration `group:"Models and files:" placeholder:"TIME" help:"Replay a capture with gaps of this length at most."`
-	Save     string        `group:"Models and files:" placeholder:"FILE" help:"Write the schedule to a file instead of sending it: as text, in binary if the name ends in .plsb, or the complete frames if it ends in .pcap; - writes text to standard output."`
+	Save     outfile.Path  `group:"Models and files:" placeholder:"FILE" help:"Write the schedule to a file instead of sending it: as text, in binary if the name ends in .plsb, or the complete frames if it ends in .pcap; - writes text to standard output."`
 
 	Proto     string   `group:"Headers:" default:"udp" enum:"udp,tcp,icmp,raw,tcp-stream" help:"Protocol: udp, tcp (segments of no connection), icmp (echo requests), raw (--ip-protocol), or tcp-stream (writes to a TCP connection for each flow, at coarse times; sizes are those of the writes)."`
 	TCPFlags  string   `group:"Headers:" name:"tcp-flags" default:"S" placeholder:"FLAGS" help:"TCP flags, letters of SAFRPU (${default})."`
@@ -102,16 +103,16 @@ func (c *sendCmd) Run(ctx context.Context, line *kong.Context) (failed error) {
 	if c.isEndless(options) {
 		options.Lead = cmp.Or(options.Lead, endlessLead)
 	}
-	if c.Save != "" && !strings.HasSuffix(c.Save, ".pcap") {
+	if c.Save != "" && !strings.HasSuffix(string(c.Save), ".pcap") {
 		if err := sender.Plan(&options); err != nil {
 			return err
 		}
 		options.Schedule = schedule.Until(ctx, options.Schedule)
 		write := schedule.WriteText
-		if strings.HasSuffix(c.Save, ".plsb") {
+		if strings.HasSuffix(string(c.Save), ".plsb") {
 			write = schedule.WriteBinary
 		}
-		return save(c.Save, func(w io.Writer) error { return write(w, options.Flows, options.Schedule) })
+		return c.Save.Replace(ctx, 0o666, func(file *os.File) error { return write(file, options.Flows, options.Schedule) })
 	}
 	if c.Dev == "" {
 		return fmt.Errorf("read --dev: %w: an interface is required", command.ErrValue)
@@ -126,7 +127,7 @@ func (c *sendCmd) Run(ctx context.Context, line *kong.Context) (failed error) {
 		defer options.Namespace.Close()
 	}
 	if c.Save != "" {
-		return save(c.Save, func(w io.Writer) error { return sender.Save(ctx, options, w) })
+		return c.Save.Replace(ctx, 0o666, func(file *os.File) error { return sender.Save(ctx, options, file) })
 	}
 	if c.OML != "" {
 		if options.Report, err = c.open(c.OML, "send", []*measure.Schema{&measure.SendPackets}); err != nil {
@@ -166,7 +167,7 @@ func (c *sendCmd) check(options sender.Options) error {
 	switch {
 	case c.Save != "" && c.isEndless(options):
 		return refuse("--save needs --count, or a model with count= or duration=")
-	case strings.HasSuffix(c.Save, ".pcapng"):
+	case strings.HasSuffix(string(c.Save), ".pcapng"):
 		return refuse("--save writes pcap, not pcapng, or text")
 	case c.Lead < 0 || c.Late < 0 || c.DropLate < 0 || c.Wait < 0 || c.Speed < 0 || c.MaxGap < 0 || c.Count < 0:
 		return refuse("--lead, --late, --drop-late, --wait, --speed, --max-gap and --count must not be negative")
@@ -217,22 +218,6 @@ func (c *sendCmd) packets(options *sender.Options) (file io.Closer, source strin
 		err = fmt.Errorf("read --to: %w: a destination is required", command.ErrValue)
 	}
 	return file, source, err
-}
-
-// save writes a file that is complete or does not exist.
-func save(path string, write func(io.Writer) error) error {
-	if path == "-" {
-		return write(os.Stdout)
-	}
-	file, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	err = errors.Join(write(file), file.Close())
-	if err != nil {
-		os.Remove(path)
-	}
-	return err
 }
 
 // isPredispatch reports whether a mechanism makes packets wait in the kernel.

@@ -14,6 +14,7 @@ import (
 
 	"pillion.dev/api"
 	"pillion.dev/cli/terminal"
+	"pillion.dev/internal/outfile"
 	"pillion.dev/internal/version"
 )
 
@@ -76,6 +77,14 @@ func (a *app) done(format string, values ...any) error {
 	}
 	_, err := fmt.Fprintln(a.out, clean(fmt.Sprintf(format, values...)))
 	return err
+}
+
+// written confirms a file, unless that is where the output goes.
+func (a *app) written(file outfile.Path, format string, values ...any) error {
+	if file.IsStdout() {
+		return nil
+	}
+	return a.done(format, values...)
 }
 
 // dial returns the client of the selected server.

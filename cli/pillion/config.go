@@ -16,6 +16,7 @@ import (
 
 	"pillion.dev/api"
 	"pillion.dev/internal/document"
+	"pillion.dev/internal/outfile"
 )
 
 // config is the configuration file. Its settings for a server apply to Server only.
@@ -95,7 +96,7 @@ func writeConfig(path string, c config) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("write configuration: %w", err)
 	}
-	err = replaceFile(context.Background(), path, 0o600, func(file *os.File) error {
+	err = outfile.Path(path).Replace(context.Background(), 0o600, func(file *os.File) error {
 		_, err := file.Write(text)
 		return err
 	})

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 	"pillion.dev/api"
 	"pillion.dev/experiment"
 	"pillion.dev/experiment/runner"
+	"pillion.dev/internal/outfile"
 	"pillion.dev/internal/quantity"
 )
 
@@ -312,10 +312,10 @@ func (c *experimentStatusCmd) Run(a *app) error {
 
 type experimentReportCmd struct {
 	experimentResults
-	To      string `short:"f" name:"file" placeholder:"FILE" type:"path" predictor:"file" help:"HTML file; default: report.html in the folder of the results."`
-	Paper   string `placeholder:"NAME" help:"Set the published tables and figures of a paper beside the results: pezaros-2011, hamilton-2012, angrisani, mehani-2011 or li-2015."`
-	Publish string `placeholder:"HOST[:PORT]" help:"Also show the report on the page of the server whose OMSP listener this is. A token that it requires is read from the file that PILLION_OML_TOKEN_FILE names."`
-	Python  string `default:"python3" env:"PILLION_PYTHON" placeholder:"PATH" help:"Python with the package pillion[analysis] (${default})."`
+	To      outfile.Path `short:"f" name:"file" placeholder:"FILE" type:"path" predictor:"file" help:"HTML file; - is standard output; default: report.html in the folder of the results."`
+	Paper   string       `placeholder:"NAME" help:"Set the published tables and figures of a paper beside the results: pezaros-2011, hamilton-2012, angrisani, mehani-2011 or li-2015."`
+	Publish string       `placeholder:"HOST[:PORT]" help:"Also show the report on the page of the server whose OMSP listener this is. A token that it requires is read from the file that PILLION_OML_TOKEN_FILE names."`
+	Python  string       `default:"python3" env:"PILLION_PYTHON" placeholder:"PATH" help:"Python with the package pillion[analysis] (${default})."`
 }
 
 // Help has the examples.
@@ -342,7 +342,7 @@ func (c *experimentReportCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	file := cmp.Or(c.To, filepath.Join(folder, "report.html"))
+	file := cmp.Or(c.To, outfile.Path(filepath.Join(folder, "report.html")))
 	probe := exec.CommandContext(ctx, c.Python, "-c", "import pillion.report")
 	said, err := probe.CombinedOutput()
 	if failed := (&exec.ExitError{}); err != nil && !errors.As(err, &failed) {
@@ -351,7 +351,7 @@ func (c *experimentReportCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return fmt.Errorf("write report with %s: %w: %s", c.Python, errPython, lastLine(cmp.Or(string(said), err.Error())))
 	}
-	arguments := []string{"-m", "pillion.report", folder, "-o", file}
+	arguments := []string{"-m", "pillion.report", folder, "-o", string(outfile.Stdout)}
 	if c.Paper != "" {
 		arguments = append(arguments, "--paper", c.Paper)
 	}
@@ -359,14 +359,18 @@ func (c *experimentReportCmd) Run(ctx context.Context, a *app) error {
 		arguments = append(arguments, "--publish", c.Publish)
 	}
 	report := exec.CommandContext(ctx, c.Python, arguments...)
-	report.Stdout, report.Stderr = io.Discard, a.err
-	if err := report.Run(); err != nil {
+	report.Stderr = a.err
+	err = file.Replace(ctx, 0o666, func(to *os.File) error {
+		report.Stdout = to
+		return report.Run()
+	})
+	if err != nil {
 		return fmt.Errorf("write report with %s: %w", c.Python, err)
 	}
 	if c.Publish != "" {
-		return a.done("report written to %s, and published on the page of %s", file, c.Publish)
+		return a.written(file, "report written to %s, and published on the page of %s", file, c.Publish)
 	}
-	return a.done("report written to %s", file)
+	return a.written(file, "report written to %s", file)
 }
 
 // dialTo returns the client of a server, such as that of a lab, or else of the selected one.

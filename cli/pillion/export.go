@@ -3,10 +3,8 @@ package pillion
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -15,6 +13,7 @@ import (
 	"pillion.dev/api"
 	"pillion.dev/api/pillionv1"
 	"pillion.dev/cli/terminal"
+	"pillion.dev/internal/outfile"
 	"pillion.dev/internal/progress"
 	"pillion.dev/internal/quantity"
 )
@@ -27,12 +26,13 @@ type exportCmd struct {
 	Columns []string      `placeholder:"LIST" help:"Columns to export; default: all."`
 	Where   []string      `sep:"none" placeholder:"COLUMN=VALUE" help:"Only rows with this value. Repeatable."`
 	Limit   quantity.Size `placeholder:"N" help:"Maximum number of rows; default: all."`
-	File    string        `short:"f" placeholder:"FILE" predictor:"file" help:"Output file; default: standard output, also written as -."`
+	File    outfile.Path  `short:"f" placeholder:"FILE" predictor:"file" help:"Output file; default: standard output, also written as -."`
 }
 
 // Help has the examples.
 func (exportCmd) Help() string {
-	return `The file is written atomically: it has its name only when it is complete.
+	return `A regular file is written atomically: it has its name only when it is complete. A device, a FIFO or a socket,
+also one named as unix:PATH, is written to; it is not replaced.
 
 Examples:
 
@@ -46,8 +46,8 @@ func (c *exportCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 	if err != nil {
 		return fmt.Errorf("read --where: %w", err)
 	}
-	format := cmp.Or(c.Format, map[string]string{".parquet": "parquet", ".arrow": "arrow", ".arrows": "arrow"}[filepath.Ext(c.File)], "csv")
-	toOut := c.File == "" || c.File == "-"
+	format := cmp.Or(c.Format, map[string]string{".parquet": "parquet", ".arrow": "arrow", ".arrows": "arrow"}[filepath.Ext(string(c.File))], "csv")
+	toOut := c.File == "" || c.File == outfile.Stdout
 	if toOut && format != "csv" && terminal.Is(a.out) {
 		return fmt.Errorf("export %s: %w: %s output cannot go to a terminal: use -f FILE", c.Stream, errValue, format)
 	}
@@ -64,7 +64,7 @@ func (c *exportCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 	}
 	var rows int64
 	total := c.total(ctx, client)
-	err = replaceFile(ctx, c.File, 0o644, func(file *os.File) error {
+	err = c.File.Replace(ctx, 0o666, func(file *os.File) error {
 		bar := progress.New(a.err, "export "+c.Stream, progress.Count("row"))
 		defer bar.End()
 		var bytes int64
@@ -77,28 +77,10 @@ func (c *exportCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 	if err != nil {
 		return failed("export "+c.Stream, err)
 	}
-	return a.done("%d rows written to %s", rows, c.File)
+	return a.written(c.File, "%d rows written to %s", rows, c.File)
 }
 
 type pieces = connect.ServerStreamForClient[pillionv1.ExportResponse]
-
-// replaceFile lets write fill a new file beside path, which then takes that name.
-// After an error or an interrupt nothing is left behind.
-func replaceFile(ctx context.Context, path string, mode fs.FileMode, write func(*os.File) error) (err error) {
-	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.part")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(file.Name()))
-		}
-	}()
-	if err := cmp.Or(write(file), file.Chmod(mode), file.Sync(), file.Close(), ctx.Err()); err != nil {
-		return err
-	}
-	return os.Rename(file.Name(), path)
-}
 
 // total is how many rows will be exported, 0 if only the server knows.
 func (c *exportCmd) total(ctx context.Context, client *api.Client) int64 {

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
@@ -15,6 +13,7 @@ import (
 	"pillion.dev/api"
 	"pillion.dev/api/pillionv1"
 	"pillion.dev/archive/sqlite"
+	"pillion.dev/internal/outfile"
 	"pillion.dev/internal/progress"
 	"pillion.dev/internal/quantity"
 	"pillion.dev/omsp"
@@ -22,9 +21,9 @@ import (
 )
 
 type omlExportCmd struct {
-	Domain string `arg:"" help:"The domain; see pillion oml domains."`
-	File   string `arg:"" predictor:"file" help:"Output file, such as experiment.sq3."`
-	Force  bool   `help:"Overwrite an existing file."`
+	Domain string       `arg:"" help:"The domain; see pillion oml domains."`
+	File   outfile.Path `arg:"" predictor:"file" help:"Output file, such as experiment.sq3; - is standard output."`
+	Force  bool         `help:"Overwrite an existing file."`
 }
 
 // Help has the examples.
@@ -54,9 +53,9 @@ func (c *omlExportCmd) Run(ctx context.Context, a *app, client *api.Client) erro
 		return err
 	}
 	e := &omlExport{client: client, bar: progress.New(a.err, "export", progress.Count("tuple"))}
-	err = replaceFile(ctx, c.File, 0o644, func(file *os.File) error {
+	err = c.File.Build(ctx, 0o666, func(name string) error {
 		defer e.bar.End()
-		return cmp.Or(e.write(ctx, file.Name(), tables), c.free())
+		return cmp.Or(e.write(ctx, name, tables), c.free())
 	})
 	if err != nil {
 		return failed(doing, err)
@@ -64,15 +63,13 @@ func (c *omlExportCmd) Run(ctx context.Context, a *app, client *api.Client) erro
 	if e.negative > 0 {
 		a.note("%d values of 2^63 or more are stored as negative numbers: SQLite has no unsigned 64-bit integers", e.negative)
 	}
-	return a.done("%d tuples of %d tables written to %s", e.tuples, len(tables), c.File)
+	return a.written(c.File, "%d tuples of %d tables written to %s", e.tuples, len(tables), c.File)
 }
 
-// free rejects an existing file, unless it may be overwritten.
+// free rejects an existing regular file, unless it may be overwritten.
 func (c *omlExportCmd) free() error {
-	if _, err := os.Lstat(c.File); c.Force || errors.Is(err, fs.ErrNotExist) {
+	if c.Force || !c.File.IsRegular() {
 		return nil
-	} else if err != nil {
-		return err
 	}
 	return fmt.Errorf("%w: %s exists: use --force to overwrite it", errValue, c.File)
 }

@@ -3,18 +3,18 @@ package pillion
 import (
 	"bytes"
 	"cmp"
-	"errors"
+	"context"
 	"fmt"
-	"io/fs"
 	"os"
 
+	"pillion.dev/internal/outfile"
 	"pillion.dev/omsp/scaffold"
 )
 
 type omlScaffoldCmd struct {
-	Description string `arg:"" predictor:"file" help:"Description of the application, in YAML."`
-	File        string `short:"f" placeholder:"FILE" predictor:"file" help:"Output file; default: APP_oml.h in this directory; - is standard output."`
-	Force       bool   `help:"Overwrite a file that was not generated."`
+	Description string       `arg:"" predictor:"file" help:"Description of the application, in YAML."`
+	File        outfile.Path `short:"f" placeholder:"FILE" predictor:"file" help:"Output file; default: APP_oml.h in this directory; - is standard output."`
+	Force       bool         `help:"Overwrite a file that was not generated."`
 }
 
 // Help has the examples.
@@ -41,7 +41,7 @@ Examples:
 }
 
 // Run writes the header.
-func (c *omlScaffoldCmd) Run(a *app) error {
+func (c *omlScaffoldCmd) Run(ctx context.Context, a *app) error {
 	text, err := os.ReadFile(c.Description)
 	if err != nil {
 		return fmt.Errorf("read description: %w", err)
@@ -50,26 +50,31 @@ func (c *omlScaffoldCmd) Run(a *app) error {
 	if err != nil {
 		return fmt.Errorf("read %s: %w", c.Description, err)
 	}
-	if c.File == "-" {
+	if c.File == outfile.Stdout {
 		_, err := a.out.Write(described.Header())
 		return err
 	}
-	file := cmp.Or(c.File, described.HeaderName())
+	file := cmp.Or(c.File, outfile.Path(described.HeaderName()))
 	if err := c.mayWrite(file); err != nil {
 		return err
 	}
-	if err := os.WriteFile(file, described.Header(), 0o644); err != nil {
+	err = file.Replace(ctx, 0o666, func(to *os.File) error {
+		_, err := to.Write(described.Header())
+		return err
+	})
+	if err != nil {
 		return fmt.Errorf("write header: %w", err)
 	}
-	return a.done("%s: %d points", file, len(described.Points))
+	return a.written(file, "%s: %d points", file, len(described.Points))
 }
 
-// mayWrite rejects an existing file that was not generated.
-func (c *omlScaffoldCmd) mayWrite(file string) error {
-	old, err := os.ReadFile(file)
-	switch {
-	case errors.Is(err, fs.ErrNotExist) || c.Force:
+// mayWrite rejects an existing regular file that was not generated.
+func (c *omlScaffoldCmd) mayWrite(file outfile.Path) error {
+	if c.Force || !file.IsRegular() {
 		return nil
+	}
+	old, err := os.ReadFile(string(file))
+	switch {
 	case err != nil:
 		return fmt.Errorf("write header: %w", err)
 	case len(old) > 0 && !bytes.HasPrefix(old, []byte(scaffold.FirstLine)):

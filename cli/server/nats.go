@@ -2,6 +2,7 @@ package server
 
 import (
 	"cmp"
+	"context"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 
 	"pillion.dev/bus"
+	"pillion.dev/internal/outfile"
 	"pillion.dev/server"
 	"pillion.dev/server/authority"
 )
@@ -31,7 +33,7 @@ type natsCmd struct {
 const natsFile = "nats.conf"
 
 // Run writes the files and prints the command that starts the node.
-func (c *natsCmd) Run() error {
+func (c *natsCmd) Run(ctx context.Context) error {
 	out, err := filepath.Abs(c.Out)
 	if err != nil {
 		return fmt.Errorf("find folder of the node: %w", err)
@@ -52,11 +54,17 @@ func (c *natsCmd) Run() error {
 	}
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: keys.Certificate()})
 	path := filepath.Join(out, natsFile)
-	if err := errors.Join(
-		os.MkdirAll(out, 0o700),
-		os.WriteFile(filepath.Join(out, bus.NodeFile), certificate, 0o600),
-		os.WriteFile(filepath.Join(out, bus.AuthorityFile), ca, 0o600),
-		os.WriteFile(path, []byte(text), 0o600)); err != nil {
+	err = os.MkdirAll(out, 0o700)
+	for _, file := range []struct {
+		name string
+		text []byte
+	}{{bus.NodeFile, certificate}, {bus.AuthorityFile, ca}, {natsFile, []byte(text)}} {
+		err = cmp.Or(err, outfile.Path(filepath.Join(out, file.name)).Replace(ctx, 0o600, func(to *os.File) error {
+			_, err := to.Write(file.text)
+			return err
+		}))
+	}
+	if err != nil {
 		return fmt.Errorf("write files of the node: %w", err)
 	}
 	fmt.Printf("Wrote the configuration, certificate and key of the node %s. On its host, start it with:\n  nats-server -c %s\n", c.Name, path)

@@ -26,7 +26,7 @@ func TestNATS(t *testing.T) {
 		out := filepath.Join(t.TempDir(), name)
 		command.Name, command.Host, command.Data, command.Out = name, []string{"127.0.0.1", "n1.example"}, data, out
 		command.Listen, command.ClusterListen, command.LeafListen = "127.0.0.1:4222", "127.0.0.1:6222", "127.0.0.1:7422"
-		if err := command.Run(); err != nil {
+		if err := command.Run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if said, err := exec.Command(program, "-t", "-c", filepath.Join(out, natsFile)).CombinedOutput(); err != nil {
@@ -51,7 +51,7 @@ func TestNATS(t *testing.T) {
 		"invalid agent n": {Leaf: true, Hub: []string{"hub1.example:7422"}, Agent: []string{"*"}},
 	} {
 		command.Name, command.Host, command.Data, command.Out, command.Listen = "n", []string{"n.example"}, data, t.TempDir(), "127.0.0.1:4222"
-		if err := command.Run(); err == nil || !strings.Contains(err.Error(), want) {
+		if err := command.Run(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
