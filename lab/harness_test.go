@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"pillion.dev/internal/test/hang"
 	"pillion.dev/internal/test/namespace"
 	"pillion.dev/internal/test/sealed"
@@ -40,7 +42,7 @@ func TestMain(m *testing.M) {
 func buildAndRun(m *testing.M) int {
 	if built := os.Getenv("PILLION_TEST_PROGRAMS"); built != "" {
 		agentPath, cliPath, serverPath = filepath.Join(built, "pillion-agent"), filepath.Join(built, "pillion"), filepath.Join(built, "pillion-server")
-		return sealed.Main(m)
+		return runAlone(m)
 	}
 	folder, err := os.MkdirTemp("", "pillion-lab-test")
 	if err != nil {
@@ -61,7 +63,37 @@ func buildAndRun(m *testing.M) int {
 			return 1
 		}
 	}
-	return sealed.Main(m)
+	return runAlone(m)
+}
+
+// runAlone runs the tests, which fail if they leave a lab. Labs of earlier tests that were killed are taken down.
+func runAlone(m *testing.M) int {
+	takeDown(func(pid int) bool { return unix.Kill(pid, 0) != nil })
+	code := sealed.Main(m)
+	if left := takeDown(func(pid int) bool { return pid == os.Getpid() }); len(left) > 0 {
+		fmt.Fprintln(os.Stderr, "the tests left the labs", left)
+		return max(code, 1)
+	}
+	return code
+}
+
+// takeDown takes down the labs of tests in some processes, and returns their names.
+func takeDown(of func(pid int) bool) (names []string) {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	all, _ := lab.List()
+	for _, name := range all {
+		pid, number := 0, 0
+		if n, _ := fmt.Sscanf(name[1:], "%dx%d", &pid, &number); n != 2 || !of(pid) {
+			continue
+		}
+		names = append(names, name)
+		if err := lab.Down(context.Background(), name); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+	}
+	return names
 }
 
 // bed is a lab for one test.

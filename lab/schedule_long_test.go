@@ -42,7 +42,7 @@ func TestLongSessionSchedule(t *testing.T) {
 		t.Errorf("runs of a week of nights are %v", nightly)
 	}
 
-	start, text = at(10 * time.Second)
+	start, text = at(30 * time.Second) // for the server to be killed before
 	b.pillion("session", "create", "--name", "gone", "--from", "a", "--to", "b", "--start", text, "--duration", "1s")
 	b.pillion("session", "create", "--name", "late", "--from", "a", "--to", "b", "--trace=-1s", "--start", text, "--duration", "1h")
 	server := b.program("server")
