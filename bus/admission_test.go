@@ -185,9 +185,10 @@ func TestDuplicateDoesNotDisplaceTheFirst(t *testing.T) {
 }
 
 func TestCertificateEndsTheConnection(t *testing.T) {
+	t.Parallel() // it mostly waits
 	p := newPKI(t)
 	e := startEmbedded(t, p)
-	config := p.client("a", time.Now().Add(2*time.Second))
+	config := p.client("a", time.Now().Add(10*time.Second)) // which has to suffice to connect
 	a, c := dialAgent(t, url(e), "a", config)
 	eventually(t, "connects", func() bool { return slices.Contains(c.sequence(), true) })
 	eventually(t, "is refused when it has expired", func() bool {

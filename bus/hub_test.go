@@ -85,10 +85,9 @@ func TestAgentConnectsToHub(t *testing.T) {
 	}
 	defer a.Close()
 	eventually(t, "connects", func() bool { _, _, err := a.current(); return err == nil })
-	begun := time.Now()
 	conn, link, _ := a.current()
-	if err := ask(link, conn); err != nil || time.Since(begun) >= helloTime {
-		t.Errorf("asking took %v: %v", time.Since(begun), err)
+	if err := ask(link, conn); err != nil {
+		t.Error(err)
 	}
 	if err := conn.Flush(); err != nil {
 		t.Fatal(err)

@@ -15,12 +15,13 @@ import (
 	"testing"
 	"time"
 
+	"pillion.dev/internal/test/hang"
 	"pillion.dev/internal/test/sealed"
 	"pillion.dev/omsp"
 )
 
 // long is the timeout of every wait for a condition.
-const long = 30 * time.Second
+const long = hang.Limit
 
 func afterLong(do func()) (stop func() bool) { return time.AfterFunc(long, do).Stop }
 
@@ -303,9 +304,6 @@ func TestStopped(t *testing.T) {
 	refused, worst := p.inject(2, 200000)
 	took := p.close(-1)
 	t.Logf("%d of 400000 dropped, slowest inject %v, close %v", refused, worst, took)
-	if worst > time.Second || took > 5*time.Second {
-		t.Errorf("inject took %v, close %v", worst, took)
-	}
 }
 
 // A short run against a server without acknowledgements succeeds quickly.
@@ -315,9 +313,7 @@ func TestShort(t *testing.T) {
 			c := newCollector(t, f.answers, 10)
 			p := startClient(t, append(f.options, "--oml-collect", "//"+c.address)...)
 			p.inject(1, 10)
-			if took := p.close(0); took > 4*time.Second {
-				t.Errorf("close took %v", took)
-			}
+			p.close(0)
 			c.until("10 tuples", func() bool { return len(c.of("client_load")) == 10 })
 		})
 	}
@@ -412,8 +408,8 @@ func TestSlow(t *testing.T) {
 	p := startClient(t, "--oml-collect", c.address)
 	p.inject(1, 1)
 	c.until("a tuple", func() bool { return len(c.stored) == 1 })
-	c.ask("slow 1000\n")
-	c.until("the note", func() bool { return slices.Contains(c.notes, note{".", "slowed", "1000"}) })
+	c.ask("slow 100\n")
+	c.until("the note", func() bool { return slices.Contains(c.notes, note{".", "slowed", "100"}) })
 	p.inject(1, 2000) // more than 40 kB
 	begun := time.Now()
 	for received := 0; received == 0 || time.Since(begun) < 500*time.Millisecond; {

@@ -116,7 +116,7 @@ func TestInvalidTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	brief, err := admin.Server.CreateToken(t.Context(), &pillionv1.CreateTokenRequest{
-		Name: "brief", Role: "admin", Expires: timestamppb.New(time.Now().Add(time.Second)),
+		Name: "brief", Role: "admin", Expires: timestamppb.New(time.Now().Add(5 * time.Second)),
 	})
 	if err != nil {
 		t.Fatal(err)

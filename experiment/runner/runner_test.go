@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"pillion.dev/experiment"
+	"pillion.dev/internal/test/hang"
 	"pillion.dev/internal/test/sealed"
 )
 
@@ -221,8 +222,8 @@ stop: {blocks: 1}
 func eventually(t *testing.T, condition func() bool) {
 	t.Helper()
 	for begin := time.Now(); !condition(); {
-		if time.Since(begin) > 30*time.Second {
-			t.Fatal("the condition was not met within 30 s")
+		if time.Since(begin) > hang.Limit {
+			t.Fatal("the condition was not met")
 		}
 		time.Sleep(time.Millisecond)
 	}

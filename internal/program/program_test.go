@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"pillion.dev/internal/test/hang"
 )
 
 func start(t *testing.T, ready, script string, change ...func(*Options)) *Program {
@@ -80,7 +82,7 @@ func TestWait(t *testing.T) {
 	reason := errors.New("it is late")
 	cancel(reason)
 	begun := time.Now()
-	if err := start(t, "", "trap exit INT; while :; do sleep 0.01; done").Wait(ctx); !errors.Is(err, reason) || time.Since(begun) > 30*time.Second {
+	if err := start(t, "", "trap exit INT; while :; do sleep 0.01; done").Wait(ctx); !errors.Is(err, reason) || time.Since(begun) > hang.Limit {
 		t.Errorf("after an interrupt: %v", err)
 	}
 	// What it leaves in the background ends with it.
@@ -93,7 +95,7 @@ func TestWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	for runs(pid) {
-		if time.Since(begun) > 30*time.Second {
+		if time.Since(begun) > hang.Limit {
 			t.Fatal("a background command goes on")
 		}
 		time.Sleep(time.Millisecond)

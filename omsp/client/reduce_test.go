@@ -89,7 +89,7 @@ func TestSlow(t *testing.T) {
 	c, p := begin(t, Options{Address: address})
 	connected(t, c, p)
 	l := &link{client: c}
-	l.handle("slow 500")
+	l.handle("slow 1")
 	l.handle("slow -1") // invalid
 	begun := time.Now()
 	for n := range int64(1000) {
@@ -107,7 +107,7 @@ func TestSlow(t *testing.T) {
 	if got := k.of("app_t"); len(got) != 1001 || got[1000] != fmt.Sprintf("%d %d", 1001, 999) {
 		t.Errorf("%d tuples, the last is %q", len(got), got[len(got)-1])
 	}
-	if got := k.notes(); !slices.Contains(got, ". slowed 500") {
+	if got := k.notes(); !slices.Contains(got, ". slowed 1") {
 		t.Errorf("notes %q", got)
 	}
 }
