@@ -72,7 +72,7 @@ func sendUDP(ctx context.Context, t *testbed, v6 bool, payload int, core int, du
 	}
 	s.awaitLate() // else they count as delivered below
 	s.cpu, s.elapsed, s.result = s.cpu[:0], 0, udpResult{}
-	for begin := time.Now(); time.Since(begin) < duration && ctx.Err() == nil; {
+	for begin := time.Now(); len(s.cpu) == 0 || time.Since(begin) < duration && ctx.Err() == nil; { // one at least
 		if err := s.burst(); err != nil {
 			return udpResult{}, err
 		}
@@ -156,7 +156,7 @@ func (s *sender) drain() {
 
 // awaitLate waits briefly for packets that a busy soft interrupt still holds.
 func (s *sender) awaitLate() {
-	for end := time.Now().Add(2 * time.Second); s.result.Delivered < s.result.Packets; s.drain() {
+	for end := time.Now().Add(10 * time.Second); s.result.Delivered < s.result.Packets; s.drain() {
 		if time.Now().After(end) {
 			return
 		}
