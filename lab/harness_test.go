@@ -211,7 +211,7 @@ func (b *bed) quiet(link, from string) emulator.Direction {
 	b.t.Helper()
 	d := b.settled(link, from, 1)
 	for {
-		time.Sleep(300 * time.Millisecond)
+		time.Sleep(time.Second)
 		before := d.Total.Offered
 		if d = b.settled(link, from, 1); d.Total.Offered == before {
 			return d
@@ -219,7 +219,7 @@ func (b *bed) quiet(link, from string) emulator.Direction {
 	}
 }
 
-// eventually waits for a condition, with a timeout of a minute for busy machines.
+// eventually waits for a condition.
 func eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
 	deadline := time.After(hang.Limit)

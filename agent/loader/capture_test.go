@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"pillion.dev/internal/netns"
+	"pillion.dev/internal/test/hang"
 	"pillion.dev/internal/test/namespace"
 	"pillion.dev/measure"
 )
@@ -62,7 +63,7 @@ func TestCaptureOnADevice(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	late := time.NewTimer(20 * time.Second)
+	late := time.NewTimer(hang.Limit)
 	for kept.of("pcap_udp") == 0 { // until the capture has started
 		if _, err := conn.WriteTo([]byte("hello"), conn.LocalAddr()); err != nil {
 			t.Fatal(err)

@@ -113,7 +113,7 @@ func (h host) address(device string, prefixes ...string) {
 	h.run("ip link set dev " + device + " up")
 }
 
-// eventually waits for a condition, at most a minute: that is for a busy machine.
+// eventually waits for a condition.
 func eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
 	deadline := time.After(hang.Limit)
