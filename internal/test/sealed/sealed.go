@@ -22,14 +22,14 @@ func Main(m interface{ Run() int }) (code int) {
 		err = seal(home)
 	}
 	if err == nil && os.Geteuid() == 0 {
-		_, err = sweep(func(pid int) bool { return !exists(pid) })
+		err = netns.DeleteStale("pt-")
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "seal tests:", err)
 		return 1
 	}
 	code = m.Run()
-	left, err := sweep(func(pid int) bool { return pid == os.Getpid() })
+	left, err := sweep()
 	if len(left) > 0 || err != nil {
 		fmt.Fprintf(os.Stderr, "the tests left the namespaces %s (%v)\n", strings.Join(left, ", "), err)
 		return max(code, 1)
@@ -73,15 +73,14 @@ func seal(home string) error {
 	return nil
 }
 
-// sweep deletes the namespaces of tests in some processes, and returns their names.
-func sweep(of func(pid int) bool) (deleted []string, err error) {
+// sweep deletes the namespaces of tests in this process, and returns their names.
+func sweep() (deleted []string, err error) {
 	names, err := os.ReadDir(filepath.Dir(netns.Path("any")))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	for _, entry := range names {
-		pid, number := 0, 0
-		if n, _ := fmt.Sscanf(entry.Name(), "pt-%d-%d", &pid, &number); n != 2 || !of(pid) {
+		if !strings.HasPrefix(entry.Name(), fmt.Sprintf("pt-%d-", os.Getpid())) {
 			continue
 		}
 		deleted = append(deleted, entry.Name())
@@ -90,10 +89,4 @@ func sweep(of func(pid int) bool) (deleted []string, err error) {
 		}
 	}
 	return deleted, err
-}
-
-// exists reports whether there is a process of that number.
-func exists(pid int) bool {
-	_, err := os.Stat(fmt.Sprintf("/proc/%d", pid))
-	return err == nil
 }
