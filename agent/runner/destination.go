@@ -67,9 +67,11 @@ type subscriber struct {
 	began  time.Duration // by the monotonic clock
 	// counters since the task began.
 	counters map[string]uint64
-	missing  missing
-	hops     hopDelays
-	apart    apart
+	// before are the counters of the device when it began.
+	before  baseline
+	missing missing
+	hops    hopDelays
+	apart   apart
 }
 
 func openDestination(name string, tasks []destinationTask, options Options, now func() moment) (*deviceDestination, error) {
@@ -244,6 +246,11 @@ func (d *deviceDestination) assign(tasks []destinationTask) {
 				rows:   destination.NewAccumulator(destination.Granularity(task.Granularity)),
 				period: begin(now, time.Duration(task.Interval)), began: now.steady, counters: map[string]uint64{},
 			}
+			if len(d.subscribers) > 0 { // or else the program has just been loaded
+				if tally, err := d.probe.Tally(); err == nil { // or else the next reading fails, too
+					r.before = d.counters(tally)
+				}
+			}
 		}
 		r.task = task
 		subscribers = append(subscribers, r)
@@ -393,38 +400,43 @@ func (d *deviceDestination) look() (changed bool) {
 	})
 }
 
+// counters are those of the device.
+func (d *deviceDestination) counters(tally destination.Tally) map[string]uint64 {
+	all := map[string]uint64{
+		"device_seen": tally.Seen, "device_marked": tally.Packets, "device_rejected": tally.Rejected,
+		"device_forged": tally.Reasons["forged"], "device_filtered": tally.Reasons["filter"], "device_replayed": tally.Reasons["replayed"],
+		"device_flow": tally.Reasons["flow"], "device_transit": tally.Reasons["transit"], "device_amended": tally.Amended,
+		"records_dropped": tally.RecordsDropped, "flows_full": tally.FlowsFull, "uncounted": tally.Uncounted,
+		"module_states_full": tally.ModuleStatesFull,
+	}
+	for name, n := range map[string]uint64{
+		"sent_packets_unsettled": d.probe.Unsettled(), "block_packets_unsettled": d.probe.BlocksUnsettled(), "sent_reports_dropped": d.dropped,
+	} {
+		if n != 0 {
+			all[name] = n
+		}
+	}
+	return all
+}
+
 func (d *deviceDestination) states() []session.TaskState {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.look()
-	tally, err := d.probe.Tally()
-	err = errors.Join(d.err, d.copying, err)
+	tally, uncounted := d.probe.Tally()
+	err := errors.Join(d.err, d.copying, uncounted)
 	var states []session.TaskState
 	for _, r := range d.subscribers {
-		counters := maps.Clone(r.counters)
-		counters["device_seen"] = tally.Seen
-		counters["device_marked"] = tally.Packets
-		counters["device_rejected"] = tally.Rejected
-		counters["device_forged"] = tally.Reasons["forged"]
-		counters["device_filtered"] = tally.Reasons["filter"]
-		counters["device_replayed"] = tally.Reasons["replayed"]
-		counters["device_flow"] = tally.Reasons["flow"]
-		counters["device_transit"] = tally.Reasons["transit"]
-		if len(r.task.amended) > 0 {
-			counters["device_amended"] = tally.Amended
+		counters := d.counters(tally)
+		if uncounted == nil {
+			r.before.subtract(counters)
 		}
-		counters["records_dropped"] = tally.RecordsDropped
-		counters["flows_full"] = tally.FlowsFull
-		counters["uncounted"] = tally.Uncounted
-		counters["module_states_full"] = tally.ModuleStatesFull
-		if n := d.probe.Unsettled(); n != 0 {
-			counters["sent_packets_unsettled"] = n
+		maps.Copy(counters, r.counters)
+		if len(r.task.amended) == 0 {
+			delete(counters, "device_amended")
 		}
-		if n := d.probe.BlocksUnsettled() + r.apart.packets; n != 0 {
-			counters["block_packets_unsettled"] = n
-		}
-		if d.dropped != 0 {
-			counters["sent_reports_dropped"] = d.dropped
+		if r.apart.packets != 0 {
+			counters["block_packets_unsettled"] += r.apart.packets
 		}
 		if r.task.Hops {
 			counters["traces"], counters["traces_dropped"] = r.hops.read, r.hops.dropped

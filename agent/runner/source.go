@@ -26,6 +26,8 @@ type deviceSource struct {
 	owner  *hook.Owner
 	probe  *source.Source
 	tasks  []sourceTask
+	// before are, by session, the counters of the device when it began; none of those with which the program was loaded.
+	before map[string]baseline
 	flows  int // size of the table
 	// pathsRoom is the size of the table of paths.
 	pathsRoom int
@@ -148,6 +150,9 @@ func (s *deviceSource) follow(tasks []sourceTask, pulse session.Pulse) error {
 		return err
 	}
 	s.hold(tasks)
+	if err := s.rebase(tasks); err != nil {
+		return err
+	}
 	s.tasks = tasks
 	over := func(name string, _ bool) bool {
 		return !slices.ContainsFunc(tasks, func(t sourceTask) bool { return t.Session == name })
@@ -163,6 +168,25 @@ func (s *deviceSource) name() string {
 	s.naming.Lock()
 	defer s.naming.Unlock()
 	return s.device.Name
+}
+
+// rebase notes what the device has counted before sessions that begin now.
+func (s *deviceSource) rebase(tasks []sourceTask) error {
+	before := map[string]baseline{}
+	for _, task := range tasks {
+		name := task.Session
+		if slices.ContainsFunc(s.tasks, func(t sourceTask) bool { return t.Session == name }) {
+			before[name] = s.before[name]
+			continue
+		}
+		tally, err := s.probe.Tally()
+		if err != nil {
+			return err
+		}
+		before[name] = counters(tally)
+	}
+	s.before = before
+	return nil
 }
 
 func (s *deviceSource) followDevice() error {
@@ -255,18 +279,15 @@ func (s *deviceSource) look() (changed bool) {
 	})
 }
 
-func (s *deviceSource) states() []session.TaskState {
-	pending := s.paths != nil && s.paths.Pending() // first: none is counted as pending afterwards
-	s.look()
-	tally, err := s.probe.Tally()
-	err = errors.Join(s.err, err)
-	counters := map[string]uint64{
+// counters are those of the device.
+func counters(tally source.Tally) map[string]uint64 {
+	all := map[string]uint64{
 		"seen": tally.Seen, "matched": tally.Matched, "marked": tally.Marked,
 		"bytes_added": tally.BytesAdded, "flows_evicted": tally.FlowsEvicted,
 	}
 	for reason, n := range tally.Skipped {
 		if n != 0 {
-			counters["skipped_"+reason] = n
+			all["skipped_"+reason] = n
 		}
 	}
 	connections := tally.Connections
@@ -278,18 +299,31 @@ func (s *deviceSource) states() []session.TaskState {
 		"round_trip_flows_full": tally.EchoesFull,
 	} {
 		if n != 0 {
-			counters[name] = n
+			all[name] = n
 		}
 	}
-	s.countPaths(counters)
-	limit := joinLimits(s.sight.text, connections.Limit, s.countAddresses(counters), s.pathLimit())
+	return all
+}
+
+func (s *deviceSource) states() []session.TaskState {
+	pending := s.paths != nil && s.paths.Pending() // first: none is counted as pending afterwards
+	s.look()
+	tally, uncounted := s.probe.Tally()
+	err := errors.Join(s.err, uncounted)
+	current := map[string]uint64{}
+	s.countPaths(current)
+	limit := joinLimits(s.sight.text, tally.Connections.Limit, s.countAddresses(current), s.pathLimit())
 	err = errors.Join(err, s.collect())
 	var states []session.TaskState
 	for _, task := range s.tasks {
 		deferred, unread := s.sent.state(task.Session)
 		state := session.TaskState{
-			Session: task.Session, Role: roleSource, Device: s.device.Name, Running: err == nil, Hidden: s.sight.text, Counters: maps.Clone(counters),
+			Session: task.Session, Role: roleSource, Device: s.device.Name, Running: err == nil, Hidden: s.sight.text, Counters: counters(tally),
 		}
+		if uncounted == nil {
+			s.before[task.Session].subtract(state.Counters)
+		}
+		maps.Copy(state.Counters, current)
 		state.Limit = joinLimits(limit, s.chosen.limits[task.Session], overlapLimit(task, tally), task.limit)
 		if s.differed {
 			counted := s.counted[task.Session]
