@@ -37,7 +37,7 @@ func (b *bed) lossy(p *pair, random *rand.Rand, seconds, packets int, loss float
 // 510 packets at 2 % often lose no more than at 1 %.
 func TestLossUncertain(t *testing.T) {
 	random := rand.New(rand.NewPCG(30, 1))
-	const hours, onsets = 10, 200
+	const hours, onsets = 5, 100
 	active, over := 0, 0
 	for range hours {
 		b := newBed(t)
