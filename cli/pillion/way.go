@@ -49,8 +49,10 @@ type direction struct {
 const (
 	// settleTime is how long rows may take from hosts to the archive.
 	settleTime = 10 * time.Second
-	// countTime is how long packets of a session are counted.
-	countTime = time.Minute
+	// countTime is how long packets of a session are counted; in less than countLeast, that there were none says nothing: paths
+	// may still be validated.
+	countTime  = time.Minute
+	countLeast = 10 * time.Second
 	// measureTime bounds a measurement by this program. Traces, which are marked as other packets are,
 	// make sure that there is something to measure.
 	measureTime  = time.Minute
@@ -139,11 +141,24 @@ func (d *direction) isPairOf(s *pillionv1.Session) bool {
 	return slices.ContainsFunc(s.Pairs, func(p *pillionv1.Pair) bool { return p.Source == d.from && p.Destination == d.to })
 }
 
+// running begins a count in that part of a period in which a session has run: before it, no packet could be marked.
+func (d *direction) running(session *pillionv1.Session, from time.Time, period time.Duration) (time.Time, time.Duration) {
+	if s := session.Started; s != nil && s.AsTime().After(from) {
+		from, period = s.AsTime(), max(0, period-s.AsTime().Sub(from))
+	}
+	d.session, d.period, d.sent, d.received, d.lost = session, period, 0, 0, 0
+	return from, period
+}
+
 // count reads a session, and counts its packets in this direction in a period.
 func (d *direction) count(ctx context.Context, client *api.Client, session string, from time.Time, period time.Duration) error {
 	answer, err := client.Sessions.GetSession(ctx, &pillionv1.GetSessionRequest{Name: session})
 	if err != nil {
 		return failed("get session "+session, err)
+	}
+	from, period = d.running(answer.Session, from, period)
+	if period == 0 {
+		return nil
 	}
 	begin, end := timestamppb.New(from), timestamppb.New(from.Add(period))
 	windows, err := client.Flows.Windows(ctx, &pillionv1.WindowsRequest{
@@ -159,7 +174,6 @@ func (d *direction) count(ctx context.Context, client *api.Client, session strin
 	if err != nil {
 		return failed("count sent packets of session "+session, err)
 	}
-	d.session, d.period, d.sent, d.received, d.lost = answer.Session, period, 0, 0, 0
 	for _, window := range windows.Windows {
 		d.received += window.Packets
 		d.lost += window.Lost

@@ -47,7 +47,7 @@ func (w *way) findings(now time.Time) []finding {
 		r := &report{where: d.from + " > " + d.to}
 		w.ends[i].judgeRoute(r, d.to)
 		d.judgeSession(r)
-		d.judgeMarks(r)
+		d.judgeMarks(r, now)
 		d.judgeRoom(r)
 		d.judgePaths(r)
 		all = append(all, r.found...)
@@ -199,7 +199,7 @@ func (d *direction) task(agent, role string) *pillionv1.Task {
 }
 
 // judgeMarks reports whether marks of the session arrive.
-func (d *direction) judgeMarks(r *report) {
+func (d *direction) judgeMarks(r *report, now time.Time) {
 	if d.session == nil {
 		r.add("marks", levelWarning, "not tested: no session measures this direction", "pillion doctor "+d.from+" "+d.to+" --measure")
 		return
@@ -222,6 +222,11 @@ func (d *direction) judgeMarks(r *report) {
 	case d.received > 0:
 		found := fmt.Sprintf("%s arrived %s, %d lost", quantity.Count(d.received, "marked packet"), within, d.lost)
 		r.add("marks", levelOK, found, "")
+	case d.period < countLeast && counters["paths_failed"]+counters["paths_altered"]+counters["paths_checksum"] == 0:
+		age := now.Sub(d.session.Started.AsTime()).Round(time.Second)
+		r.add("marks", levelWarning, fmt.Sprintf("not judged yet: session %s has run for only %s, and counts are complete after %s",
+			d.session.Spec.GetName(), quantity.FormatDuration(age), quantity.FormatDuration(settleTime)),
+			"run pillion doctor again in "+quantity.FormatDuration(max(time.Second, settleTime+countLeast-age)))
 	case d.sent > 0:
 		r.add("marks", levelError, fmt.Sprintf("%s left %s, and no mark was read: they are lost, or the marks are removed%s", quantity.Count(d.sent, "marked packet"), within, d.between()),
 			"permit what the encoding needs there in firewalls and middleboxes, or use another one (--encoding); docs/troubleshooting.md")

@@ -114,3 +114,39 @@ func TestWay(t *testing.T) {
 		})
 	}
 }
+
+// TestWayOfNewSession: of a session that has just begun, no packets prove nothing, and packets that arrived do.
+func TestWayOfNewSession(t *testing.T) {
+	for _, row := range []struct {
+		age            time.Duration
+		sent, received uint64
+		failed         bool // path validation
+		level, want    string
+	}{
+		{2 * time.Second, 0, 0, false, "warning", "not judged yet: session web has run for only 2s, and counts are complete after 10s"},
+		{12 * time.Second, 0, 0, false, "warning", "not judged yet: session web has run for only 12s"},
+		{12 * time.Second, 5, 0, false, "warning", "not judged yet"},
+		{12 * time.Second, 5, 4, false, "ok", "4 marked packets arrived in 2s"},
+		{12 * time.Second, 0, 0, true, "error", "path validation found"},
+		{25 * time.Second, 0, 0, false, "warning", "no packet was marked in 15s"},
+		{25 * time.Second, 5, 0, false, "error", "5 marked packets left in 15s"},
+		{time.Hour, 0, 0, false, "warning", "no packet was marked in 1m"},
+	} {
+		w := soundWay()
+		d := &w.there
+		d.session.Started = timestamppb.New(noon.Add(-row.age))
+		d.running(d.session, noon.Add(-countTime-settleTime), countTime)
+		d.sent, d.received = row.sent, row.received
+		if row.failed {
+			d.session.Tasks[0].Counters["paths_failed"] = 1
+		}
+		r := &report{}
+		d.judgeMarks(r, noon)
+		if len(r.found) != 1 || r.found[0].Level != row.level || !strings.HasPrefix(r.found[0].Found, row.want) {
+			t.Errorf("after %v, %d sent and %d received: got %v", row.age, row.sent, row.received, r.found)
+		}
+		if strings.HasPrefix(row.want, "not judged") && !strings.Contains(r.found[0].Advice, "again in "+(20*time.Second-row.age).String()) {
+			t.Errorf("after %v: advice %q", row.age, r.found[0].Advice)
+		}
+	}
+}
