@@ -79,6 +79,38 @@ func TestAttack(t *testing.T) {
 	}
 }
 
+// TestExactTypes: integers of 128 bits keep their digits on the way out of DuckDB, signed or not.
+func TestExactTypes(t *testing.T) {
+	a := open(t, filepath.Join(t.TempDir(), "a"), Options{})
+	const huge, signed = "340282366920938463463374607431768211455", "-170141183460469231731687303715884105728"
+	var texts []string
+	err := a.Query(t.Context(), "SELECT i, "+huge+"::UHUGEINT AS u, ("+signed+")::HUGEINT AS h, [NULL, "+huge+"::UHUGEINT] AS l, {'a': [i::UHUGEINT], 'b': 2} AS s "+
+		"FROM range(3) r(i) ORDER BY i", nil, archive.Limits{}, func(r arrow.RecordBatch) error {
+		for i := range int(r.NumRows()) {
+			list := r.Column(3).(*array.List).ListValues().(*array.Decimal256)
+			from, _ := r.Column(3).(*array.List).ValueOffsets(i)
+			inner := r.Column(4).(*array.Struct).Field(0).(*array.List)
+			at, _ := inner.ValueOffsets(i)
+			texts = append(texts, r.Column(1).(*array.Decimal256).Value(i).BigInt().String(), r.Column(2).(*array.Decimal128).Value(i).BigInt().String(),
+				list.Value(int(from)+1).BigInt().String(), inner.ListValues().(*array.Decimal256).Value(int(at)).BigInt().String())
+			if !list.IsNull(int(from)) {
+				t.Error("a null got a value")
+			}
+		}
+		return nil
+	})
+	if want := []string{huge, signed, huge, "0", huge, signed, huge, "1", huge, signed, huge, "2"}; err != nil || !slices.Equal(texts, want) {
+		t.Errorf("%q, %v", texts, err)
+	}
+	none := 0
+	if err := a.Query(t.Context(), "SELECT 1::UHUGEINT AS u WHERE false", nil, archive.Limits{}, func(r arrow.RecordBatch) error {
+		none += int(r.Column(0).(*array.Decimal256).Len())
+		return nil
+	}); err != nil || none != 0 {
+		t.Errorf("%d rows, %v", none, err)
+	}
+}
+
 func TestQuery(t *testing.T) {
 	a := lineArchive(t, 5000)
 	rows := []struct {

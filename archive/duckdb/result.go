@@ -26,7 +26,9 @@ extern void *duckdb_data_chunk_to_arrow(void *options, void *chunk, struct Arrow
 import "C"
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"unsafe"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -40,6 +42,9 @@ import (
 type schema struct {
 	options duckdb.ArrowOptions
 	arrow   *arrow.Schema
+	// wide is set if columns have UHUGEINT, which DuckDB calls a signed decimal of 128 bits: it has
+	// those as decimals of 256 bits.
+	wide *arrow.Schema
 }
 
 func (s *schema) free() { duckdb.DestroyArrowOptions(&s.options) }
@@ -74,6 +79,13 @@ func resultSchema(result *duckdb.Result) (*schema, error) {
 		s.free()
 		return nil, fmt.Errorf("read columns of result: %w", err)
 	}
+	fields := s.arrow.Fields()
+	for i := range min(count, len(fields)) {
+		fields[i].Type = widened(duckdb.LogicalType{Ptr: types[i]}, fields[i].Type)
+	}
+	if wide := arrow.NewSchema(fields, nil); !wide.Equal(arrow.NewSchema(s.arrow.Fields(), nil)) {
+		s.wide = wide
+	}
 	return s, nil
 }
 
@@ -89,12 +101,78 @@ func (s *schema) hand(chunk duckdb.DataChunk, rows func(arrow.RecordBatch) error
 		return fmt.Errorf("read rows of result: %w", err)
 	}
 	defer record.Release()
-	return rows(record)
+	if s.wide == nil {
+		return rows(record)
+	}
+	columns := make([]arrow.Array, record.NumCols())
+	for i, column := range record.Columns() {
+		data := widen(column.Data(), s.wide.Field(i).Type)
+		columns[i] = array.MakeFromData(data)
+		data.Release()
+		defer columns[i].Release()
+	}
+	wide := array.NewRecordBatch(s.wide, columns, record.NumRows())
+	defer wide.Release()
+	return rows(wide)
+}
+
+// widened is an Arrow type with decimals of 256 bits for UHUGEINT, also within lists and structs.
+func widened(of duckdb.LogicalType, t arrow.DataType) arrow.DataType {
+	child := func(of duckdb.LogicalType, f arrow.Field) arrow.Field {
+		defer duckdb.DestroyLogicalType(&of)
+		f.Type = widened(of, f.Type)
+		return f
+	}
+	switch t := t.(type) {
+	case *arrow.Decimal128Type:
+		if duckdb.GetTypeId(of) == duckdb.TypeUHugeInt {
+			return &arrow.Decimal256Type{Precision: 39}
+		}
+	case *arrow.ListType:
+		if duckdb.GetTypeId(of) == duckdb.TypeList {
+			return arrow.ListOfField(child(duckdb.ListTypeChildType(of), t.ElemField()))
+		}
+	case *arrow.StructType:
+		if duckdb.GetTypeId(of) != duckdb.TypeStruct {
+			break
+		}
+		fields := t.Fields()
+		for i := range fields {
+			fields[i] = child(duckdb.StructTypeChildType(of, duckdb.IdxT(i)), fields[i])
+		}
+		return arrow.StructOf(fields...)
+	}
+	return t
+}
+
+// widen is a column as that type. The caller releases it.
+func widen(d arrow.ArrayData, t arrow.DataType) arrow.ArrayData {
+	if arrow.TypeEqual(d.DataType(), t) {
+		d.Retain()
+		return d
+	}
+	buffers := slices.Clone(d.Buffers())
+	if _, isNumber := t.(*arrow.Decimal256Type); isNumber {
+		const narrow, wide = 16, 32 // bytes
+		from, to := buffers[1].Bytes(), make([]byte, (d.Offset()+d.Len())*wide)
+		for i := d.Offset(); i < d.Offset()+d.Len(); i++ {
+			copy(to[i*wide:i*wide+narrow], from[i*narrow:])
+		}
+		buffers[1] = memory.NewBufferBytes(to)
+		return array.NewData(t, d.Len(), buffers, nil, d.NullN(), d.Offset())
+	}
+	var children []arrow.ArrayData
+	for i, field := range t.(arrow.NestedType).Fields() {
+		child := widen(d.Children()[i], field.Type)
+		defer child.Release()
+		children = append(children, child)
+	}
+	return array.NewData(t, d.Len(), buffers, children, d.NullN(), d.Offset())
 }
 
 // handNone passes an empty record batch, so that the columns are known.
 func (s *schema) handNone(rows func(arrow.RecordBatch) error) error {
-	builder := array.NewRecordBuilder(memory.DefaultAllocator, s.arrow)
+	builder := array.NewRecordBuilder(memory.DefaultAllocator, cmp.Or(s.wide, s.arrow))
 	defer builder.Release()
 	record := builder.NewRecordBatch()
 	defer record.Release()
