@@ -7,7 +7,6 @@ package level
 
 import (
 	_ "embed"
-	"encoding/csv"
 	"fmt"
 	"html/template"
 	"io"
@@ -18,6 +17,7 @@ import (
 	"time"
 
 	"pillion.dev/api/pillionv1"
+	"pillion.dev/internal/csvfile"
 	"pillion.dev/internal/quantity"
 )
 
@@ -81,11 +81,17 @@ func (r *Report) Rows() [][]string {
 
 // WriteCSV writes Columns and Rows (RFC 4180).
 func (r *Report) WriteCSV(w io.Writer) error {
-	writer := csv.NewWriter(w)
-	writer.UseCRLF = true
-	writer.Write(r.Columns())
-	writer.WriteAll(r.Rows()) // which keeps the first error
-	return writer.Error()
+	writer := csvfile.NewWriter(w)
+	writer.Texts(r.Columns()...)
+	writer.End()
+	for _, row := range r.Rows() {
+		writer.Texts(row[:2]...)
+		for _, figure := range row[2:] {
+			writer.Cell([]byte(figure), false)
+		}
+		writer.End()
+	}
+	return writer.Flush()
 }
 
 func fraction(value float64) string {

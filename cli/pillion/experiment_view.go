@@ -168,14 +168,14 @@ func ratio(v float64, has bool) cell {
 	if !has || known(v) == nil {
 		return text("")
 	}
-	return cell{strconv.FormatFloat(v, 'f', 4, 64), strconv.FormatFloat(v, 'g', -1, 64)}
+	return cell{shown: strconv.FormatFloat(v, 'f', 4, 64), plain: strconv.FormatFloat(v, 'g', -1, 64)}
 }
 
 func share(v float64) cell {
 	if known(v) == nil {
 		return text("")
 	}
-	return cell{experiment.Percent(v), strconv.FormatFloat(v, 'g', -1, 64)}
+	return cell{shown: experiment.Percent(v), plain: strconv.FormatFloat(v, 'g', -1, 64)}
 }
 
 // known is nil for what JSON cannot hold.

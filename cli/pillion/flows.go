@@ -97,9 +97,9 @@ func podCell(p *pillionv1.Pod) cell {
 func clockCell(delays uint64, ns float64) cell {
 	switch {
 	case delays == 0:
-		return cell{"-", ""}
+		return cell{shown: "-", plain: ""}
 	case math.IsNaN(ns):
-		return cell{"±?", ""}
+		return cell{shown: "±?", plain: ""}
 	}
 	c := nanos(int64(ns))
 	c.shown = "±" + c.shown
@@ -109,7 +109,7 @@ func clockCell(delays uint64, ns float64) cell {
 // delayCell is a time in ns; NaN means unknown.
 func delayCell(ns float64) cell {
 	if math.IsNaN(ns) {
-		return cell{"-", ""}
+		return cell{shown: "-", plain: ""}
 	}
 	return nanos(int64(ns))
 }

@@ -90,7 +90,7 @@ func volumeRow(v *pillionv1.TrafficVolume, by string) []cell {
 // rounded is an estimate, which may exceed integers.
 func rounded(value float64) cell {
 	shown := fmt.Sprintf("%.0f", value)
-	return cell{shown, shown}
+	return cell{shown: shown, plain: shown}
 }
 
 func byteCell(value float64) cell {
@@ -103,7 +103,7 @@ func byteCell(value float64) cell {
 // errorCell is empty without an error.
 func errorCell(value float64, show func(float64) cell) cell {
 	if value == 0 {
-		return cell{"-", "0"}
+		return cell{shown: "-", plain: "0"}
 	}
 	shown := show(value)
 	shown.shown = "±" + shown.shown

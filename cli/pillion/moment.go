@@ -101,7 +101,7 @@ func when(t *timestamppb.Timestamp) cell {
 	if t == nil || t.AsTime().IsZero() {
 		return text("")
 	}
-	return cell{t.AsTime().Local().Format(time.DateTime), t.AsTime().Format(time.RFC3339Nano)}
+	return cell{shown: t.AsTime().Local().Format(time.DateTime), plain: t.AsTime().Format(time.RFC3339Nano)}
 }
 
 // ago is a cell with how long ago a time was.
@@ -136,5 +136,5 @@ func length(d *durationpb.Duration) cell {
 	if d == nil {
 		return text("")
 	}
-	return cell{quantity.FormatDuration(d.AsDuration()), d.AsDuration().String()}
+	return cell{shown: quantity.FormatDuration(d.AsDuration()), plain: d.AsDuration().String()}
 }

@@ -8,10 +8,10 @@ import (
 )
 
 // byteSize is a cell with a number of bytes.
-func byteSize(n int64) cell { return cell{quantity.FormatBytes(n), fmt.Sprint(n)} }
+func byteSize(n int64) cell { return cell{shown: quantity.FormatBytes(n), plain: fmt.Sprint(n)} }
 
 // nanos is a cell with a time in nanoseconds.
-func nanos(ns int64) cell { return cell{quantity.FormatNanos(ns), fmt.Sprint(ns)} }
+func nanos(ns int64) cell { return cell{shown: quantity.FormatNanos(ns), plain: fmt.Sprint(ns)} }
 
 // parsePairs reads words of the form key=value; a key must not come twice.
 func parsePairs(words []string) (map[string]string, error) {

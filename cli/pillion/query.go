@@ -2,13 +2,13 @@ package pillion
 
 import (
 	"context"
-	"encoding/csv"
 	"fmt"
 	"io"
 	"strings"
 
 	"pillion.dev/api"
 	"pillion.dev/api/pillionv1"
+	"pillion.dev/internal/csvfile"
 	"pillion.dev/internal/quantity"
 )
 
@@ -71,11 +71,11 @@ type rowWriter struct {
 	*app
 	columns []*pillionv1.Column
 	table   *table
-	csv     *csv.Writer
+	csv     *csvfile.Writer
 }
 
 func newRowWriter(a *app) *rowWriter {
-	return &rowWriter{app: a, csv: newCSV(a.out)}
+	return &rowWriter{app: a, csv: csvfile.NewWriter(a.out)}
 }
 
 // write prints rows; columns may be left out where they are as before. A stream
@@ -102,8 +102,7 @@ func (r *rowWriter) write(stream string, columns []*pillionv1.Column, rows []*pi
 		}
 	}
 	if r.format == "csv" {
-		r.csv.Flush()
-		return r.csv.Error()
+		return r.csv.Flush()
 	}
 	return nil
 }
@@ -117,7 +116,8 @@ func (r *rowWriter) writeRow(stream string, row *pillionv1.Row) error {
 		}
 		return writeJSONLine(r.out, o)
 	case "csv":
-		return r.csv.Write(plainOf(rowCells(r.columns, row)))
+		csvLine(r.csv, rowCells(r.columns, row))
+		return nil
 	}
 	r.table.add(rowCells(r.columns, row)...)
 	return nil

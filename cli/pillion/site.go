@@ -58,7 +58,7 @@ func hostTable(hosts []*pillionv1.HostFigures) *table {
 	return t
 }
 
-func siteCell(name string) cell { return cell{cmp.Or(name, withoutSite), name} }
+func siteCell(name string) cell { return cell{cmp.Or(name, withoutSite), name, true} }
 
 // lossCell is a share of the expected packets.
 func lossCell(lost, expected uint64) cell {

@@ -2,7 +2,6 @@ package pillion
 
 import (
 	"cmp"
-	"encoding/csv"
 	"fmt"
 	"io"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"pillion.dev/cli/terminal"
+	"pillion.dev/internal/csvfile"
 )
 
 // column of a table. In CSV it has its key, in a table its title.
@@ -20,7 +20,11 @@ type column struct {
 }
 
 // cell is a value in the form for people and in the form for programs.
-type cell struct{ shown, plain string }
+type cell struct {
+	shown, plain string
+	// text is set unless the value is a number, a time or the like.
+	text bool
+}
 
 // table is a list that is printed aligned or as CSV.
 type table struct {
@@ -56,12 +60,12 @@ func (t *table) drop(key string) {
 }
 
 // text is a cell whose two forms are the same.
-func text(s string) cell { return cell{cmp.Or(s, "-"), s} }
+func text(s string) cell { return cell{cmp.Or(s, "-"), s, true} }
 
 // number is a cell with a number.
 func number[N int | int32 | int64 | uint32 | uint64](n N) cell {
 	s := fmt.Sprint(n)
-	return cell{s, s}
+	return cell{shown: s, plain: s}
 }
 
 // show prints a result: value as JSON, t as CSV, and for people what view writes, or
@@ -79,31 +83,22 @@ func (a *app) show(value any, t *table, view func(io.Writer) error) error {
 }
 
 func (t *table) writeCSV(w io.Writer) error {
-	writer := newCSV(w)
-	var keys []string
+	writer := csvfile.NewWriter(w)
 	for _, c := range t.columns {
-		keys = append(keys, c.key)
+		writer.Texts(c.key)
 	}
-	writer.Write(keys)
+	writer.End()
 	for _, row := range t.rows {
-		writer.Write(plainOf(row))
+		csvLine(writer, row)
 	}
-	writer.Flush() // which keeps the first error
-	return writer.Error()
+	return writer.Flush()
 }
 
-func newCSV(w io.Writer) *csv.Writer {
-	writer := csv.NewWriter(w)
-	writer.UseCRLF = true // RFC 4180
-	return writer
-}
-
-func plainOf(row []cell) []string {
-	record := make([]string, len(row))
-	for i, c := range row {
-		record[i] = c.plain
+func csvLine(w *csvfile.Writer, row []cell) {
+	for _, c := range row {
+		w.Cell([]byte(c.plain), c.text)
 	}
-	return record
+	w.End()
 }
 
 // write aligns the columns with two spaces between them.

@@ -85,11 +85,11 @@ var topColumns = []topColumn{
 // bitRate is a cell with bits per second.
 func bitRate(bits float64) cell {
 	if math.IsNaN(bits) {
-		return cell{"-", ""}
+		return cell{shown: "-", plain: ""}
 	}
 	// Three digits, as of delays.
 	step := math.Pow(10, math.Max(0, math.Floor(math.Log10(math.Max(bits, 1)))-2))
-	return cell{quantity.FormatRate(int64(math.Round(bits/step) * step)), decimal(bits, 0).plain}
+	return cell{shown: quantity.FormatRate(int64(math.Round(bits/step) * step)), plain: decimal(bits, 0).plain}
 }
 
 // mark is the style of a figure: any loss is marked, much of it more.

@@ -174,7 +174,7 @@ func oneWays(p *pillionv1.Path) *table {
 		case d.ClockKnown:
 			clocks = "±" + quantity.FormatNanos(d.ClockErrorNs)
 		}
-		t.add(hop, text(node), nanos(d.P50Ns), cell{"±" + quantity.FormatNanos(d.UncertaintyNs), fmt.Sprint(d.UncertaintyNs)}, text(clocks), number(d.Packets), inside)
+		t.add(hop, text(node), nanos(d.P50Ns), cell{shown: "±" + quantity.FormatNanos(d.UncertaintyNs), plain: fmt.Sprint(d.UncertaintyNs)}, text(clocks), number(d.Packets), inside)
 	}
 	for i, h := range p.Hops {
 		inside := text("")

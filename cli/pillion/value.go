@@ -3,6 +3,7 @@ package pillion
 import (
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -11,8 +12,27 @@ import (
 	"pillion.dev/api/pillionv1"
 )
 
+// kindOf says how a column's values of which the API has only the text are written.
+func kindOf(c *pillionv1.Column) (isNumber, isNested bool) {
+	name, _, _ := strings.Cut(c.GetType(), "(")
+	nested, _, _ := strings.Cut(name, "<")
+	return strings.HasPrefix(name, "decimal"), strings.HasSuffix(nested, "list") || strings.HasSuffix(nested, "[]") || nested == "struct" || nested == "map"
+}
+
+// listOf is a list of numbers, whose bits the API has as int64.
+func listOf(values []int64, c *pillionv1.Column) any {
+	if c.GetType() != "uint64[]" {
+		return append([]int64{}, values...)
+	}
+	unsigned := make([]uint64, len(values))
+	for i, v := range values {
+		unsigned[i] = uint64(v)
+	}
+	return unsigned
+}
+
 // valueJSON is one value of a row for JSON; null and times as in messages.
-func valueJSON(v *pillionv1.Value) any {
+func valueJSON(v *pillionv1.Value, c *pillionv1.Column) any {
 	switch k := v.GetKind().(type) {
 	case *pillionv1.Value_Bool:
 		return k.Bool
@@ -23,13 +43,16 @@ func valueJSON(v *pillionv1.Value) any {
 	case *pillionv1.Value_Float:
 		return finite(k.Float)
 	case *pillionv1.Value_Text:
+		if isNumber, isNested := kindOf(c); (isNumber || isNested) && json.Valid([]byte(k.Text)) {
+			return json.RawMessage(k.Text)
+		}
 		return k.Text
 	case *pillionv1.Value_Binary:
 		return base64.StdEncoding.EncodeToString(k.Binary)
 	case *pillionv1.Value_Time:
 		return nanoTime(k.Time).Format(time.RFC3339Nano)
 	case *pillionv1.Value_List:
-		return append([]int64{}, k.List.GetValues()...)
+		return listOf(k.List.GetValues(), c)
 	}
 	return nil
 }
@@ -38,42 +61,43 @@ func nanoTime(ns int64) time.Time { return time.Unix(0, ns).UTC() }
 
 // valueCell is one value of a row; null is empty in CSV. A time in nanoseconds
 // gets a suitable unit for people.
-func valueCell(v *pillionv1.Value, unit string) cell {
+func valueCell(v *pillionv1.Value, c *pillionv1.Column) cell {
 	switch k := v.GetKind().(type) {
 	case *pillionv1.Value_Bool:
 		return text(strconv.FormatBool(k.Bool))
 	case *pillionv1.Value_Int:
-		if unit == "ns" {
+		if c.GetUnit() == "ns" {
 			return nanos(k.Int)
 		}
 		return number(k.Int)
 	case *pillionv1.Value_Uint:
 		return number(k.Uint)
 	case *pillionv1.Value_Float:
-		return cell{strconv.FormatFloat(k.Float, 'g', 6, 64), strconv.FormatFloat(k.Float, 'g', -1, 64)}
+		return cell{shown: strconv.FormatFloat(k.Float, 'g', 6, 64), plain: strconv.FormatFloat(k.Float, 'g', -1, 64)}
 	case *pillionv1.Value_Text:
-		return cell{k.Text, k.Text}
+		isNumber, _ := kindOf(c)
+		return cell{k.Text, k.Text, !isNumber}
 	case *pillionv1.Value_Binary:
-		return cell{hex.EncodeToString(k.Binary), hex.EncodeToString(k.Binary)}
+		return cell{shown: hex.EncodeToString(k.Binary), plain: hex.EncodeToString(k.Binary)}
 	case *pillionv1.Value_Time:
 		t := nanoTime(k.Time)
-		return cell{t.Local().Format("2006-01-02 15:04:05.000"), t.Format(time.RFC3339Nano)}
+		return cell{shown: t.Local().Format("2006-01-02 15:04:05.000"), plain: t.Format(time.RFC3339Nano)}
 	case *pillionv1.Value_List:
-		words := strings.Trim(fmt.Sprint(k.List.GetValues()), "[]")
+		words := strings.Trim(fmt.Sprint(listOf(k.List.GetValues(), c)), "[]")
 		shown := words
 		if n := len(k.List.GetValues()); n > 4 {
 			shown = fmt.Sprintf("%d values", n)
 		}
-		return cell{shown, words}
+		return cell{shown: shown, plain: words}
 	}
-	return cell{"-", ""}
+	return cell{shown: "-"}
 }
 
 // rowJSON is a row as an object with its columns' names.
 func rowJSON(columns []*pillionv1.Column, row *pillionv1.Row) object {
 	o := make(object, len(columns))
 	for i, c := range columns {
-		o[i] = pair{c.GetName(), valueJSON(valueAt(row, i))}
+		o[i] = pair{c.GetName(), valueJSON(valueAt(row, i), c)}
 	}
 	return o
 }
@@ -81,7 +105,7 @@ func rowJSON(columns []*pillionv1.Column, row *pillionv1.Row) object {
 func rowCells(columns []*pillionv1.Column, row *pillionv1.Row) []cell {
 	cells := make([]cell, len(columns))
 	for i, c := range columns {
-		cells[i] = valueCell(valueAt(row, i), c.GetUnit())
+		cells[i] = valueCell(valueAt(row, i), c)
 	}
 	return cells
 }

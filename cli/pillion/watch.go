@@ -3,7 +3,6 @@ package pillion
 import (
 	"cmp"
 	"context"
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"math"
@@ -14,6 +13,7 @@ import (
 	"pillion.dev/api"
 	"pillion.dev/api/pillionv1"
 	"pillion.dev/cli/terminal"
+	"pillion.dev/internal/csvfile"
 )
 
 type sessionWatchCmd struct {
@@ -58,7 +58,7 @@ type watching struct {
 	screen  *terminal.Screen
 	keys    <-chan string // nil without a terminal
 	closed  int
-	csv     *csv.Writer
+	csv     *csvfile.Writer
 	// corrected is set if delays are shown without the clock offset.
 	corrected bool
 }

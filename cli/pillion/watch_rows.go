@@ -245,10 +245,10 @@ func (w *window) cells() (rate, loss, p50, p90, p99, clock, ipdv cell) {
 
 func decimal(v float64, places int) cell {
 	if math.IsNaN(v) {
-		return cell{"-", ""}
+		return cell{shown: "-", plain: ""}
 	}
 	s := fmt.Sprintf("%.*f", places, v)
-	return cell{s, s}
+	return cell{shown: s, plain: s}
 }
 
 // object returns the window of a line for JSON.

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"pillion.dev/cli/terminal"
+	"pillion.dev/internal/csvfile"
 )
 
 // frame is the live table in lines that fit.
@@ -116,8 +117,8 @@ func (w *watching) print(to *line, past *window) error {
 	case "json":
 		err = writeJSONLine(w.out, past.object(w.name, to))
 	case "csv":
-		err = w.printCSV([]string{nanoTime(past.end).Format(time.RFC3339Nano), to.source, to.destination, to.flow,
-			rate.plain, loss.plain, p50.plain, p90.plain, p99.plain, clock.plain, ipdv.plain})
+		err = w.printCSV(text(nanoTime(past.end).Format(time.RFC3339Nano)), text(to.source), text(to.destination), text(to.flow),
+			rate, loss, p50, p90, p99, clock, ipdv)
 	default:
 		flow, corrected := "", ""
 		if w.corrected {
@@ -136,21 +137,17 @@ func (w *watching) print(to *line, past *window) error {
 	return w.countOnly(to, past)
 }
 
-func (w *watching) printCSV(record []string) error {
+func (w *watching) printCSV(row ...cell) error {
 	if w.csv == nil {
-		w.csv = newCSV(w.out)
+		w.csv = csvfile.NewWriter(w.out)
 		delay, bound := "delay", "clock_error_ns"
 		if w.corrected {
 			delay, bound = "corrected", "corrected_error_ns"
 		}
-		if err := w.csv.Write([]string{"time", "source", "destination", "flow", "packets_per_s", "loss_percent",
-			delay + "_p50_ns", delay + "_p90_ns", delay + "_p99_ns", bound, "ipdv_p90_ns"}); err != nil {
-			return err
-		}
+		w.csv.Texts("time", "source", "destination", "flow", "packets_per_s", "loss_percent",
+			delay+"_p50_ns", delay+"_p90_ns", delay+"_p99_ns", bound, "ipdv_p90_ns")
+		w.csv.End()
 	}
-	if err := w.csv.Write(record); err != nil {
-		return err
-	}
-	w.csv.Flush()
-	return w.csv.Error()
+	csvLine(w.csv, row)
+	return w.csv.Flush()
 }

@@ -2,7 +2,11 @@ package web
 
 import (
 	"encoding/base64"
+	"encoding/json"
+	"math"
+	"math/big"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -18,6 +22,8 @@ type cells struct {
 	arrow.Array
 	value func(i int) *pillionv1.Value
 	text  func(to []byte, i int) []byte
+	// isText is set unless the values are numbers, times or the like.
+	isText bool
 }
 
 // IsNull also handles columns of type null.
@@ -30,7 +36,7 @@ func cellsOf(a arrow.Array) cells {
 	case *array.Boolean:
 		return cells{a, func(i int) *pillionv1.Value {
 			return &pillionv1.Value{Kind: &pillionv1.Value_Bool{Bool: a.Value(i)}}
-		}, func(to []byte, i int) []byte { return strconv.AppendBool(to, a.Value(i)) }}
+		}, func(to []byte, i int) []byte { return strconv.AppendBool(to, a.Value(i)) }, false}
 	case *array.Int8:
 		return signed(a, func(i int) int64 { return int64(a.Value(i)) })
 	case *array.Int16:
@@ -57,19 +63,27 @@ func cellsOf(a arrow.Array) cells {
 		return text(a, a.Value)
 	case *array.StringView:
 		return text(a, a.Value)
+	case *array.Decimal128:
+		return decimal(a, func(i int) *big.Int { return a.Value(i).BigInt() })
+	case *array.Decimal256:
+		return decimal(a, func(i int) *big.Int { return a.Value(i).BigInt() })
 	case *array.Binary:
 		return blob(a, a.Value)
 	case *array.LargeBinary:
 		return blob(a, a.Value)
 	case *array.Timestamp:
 		unit := int64(a.DataType().(*arrow.TimestampType).Unit.Multiplier())
-		return moment(a, func(i int) int64 { return int64(a.Value(i)) * unit })
+		return moment(a, int64(time.Second)/unit, func(i int) int64 { return int64(a.Value(i)) })
 	case *array.Date32:
-		return moment(a, func(i int) int64 { return a.Value(i).ToTime().UnixNano() })
+		return moment(a, 1, func(i int) int64 { return secondsOf(a.Value(i)) })
 	case *array.List:
-		if values, ok := numbersOf(a.ListValues()); ok {
+		if values, ok := numbersOf(a.ListValues()); ok && a.ListValues().NullN() == 0 {
 			return list(a, values)
 		}
+	}
+	if arrow.IsNested(a.DataType().ID()) {
+		form := jsonText(a)
+		return text(a, func(i int) string { return string(form(nil, i)) })
 	}
 	return text(a, a.ValueStr)
 }
@@ -77,37 +91,97 @@ func cellsOf(a arrow.Array) cells {
 func signed(a arrow.Array, at func(int) int64) cells {
 	return cells{a, func(i int) *pillionv1.Value {
 		return &pillionv1.Value{Kind: &pillionv1.Value_Int{Int: at(i)}}
-	}, func(to []byte, i int) []byte { return strconv.AppendInt(to, at(i), 10) }}
+	}, func(to []byte, i int) []byte { return strconv.AppendInt(to, at(i), 10) }, false}
 }
 
 func unsigned(a arrow.Array, at func(int) uint64) cells {
 	return cells{a, func(i int) *pillionv1.Value {
 		return &pillionv1.Value{Kind: &pillionv1.Value_Uint{Uint: at(i)}}
-	}, func(to []byte, i int) []byte { return strconv.AppendUint(to, at(i), 10) }}
+	}, func(to []byte, i int) []byte { return strconv.AppendUint(to, at(i), 10) }, false}
 }
 
 func float(a arrow.Array, at func(int) float64) cells {
 	return cells{a, func(i int) *pillionv1.Value {
 		return &pillionv1.Value{Kind: &pillionv1.Value_Float{Float: at(i)}}
-	}, func(to []byte, i int) []byte { return strconv.AppendFloat(to, at(i), 'g', -1, 64) }}
+	}, func(to []byte, i int) []byte { return strconv.AppendFloat(to, at(i), 'g', -1, 64) }, false}
 }
 
 func text(a arrow.Array, at func(int) string) cells {
-	return cells{a, func(i int) *pillionv1.Value {
-		return &pillionv1.Value{Kind: &pillionv1.Value_Text{Text: validText(at(i))}}
-	}, func(to []byte, i int) []byte { return append(to, at(i)...) }}
+	return cells{a, func(i int) *pillionv1.Value { return textValue(at(i)) }, func(to []byte, i int) []byte { return append(to, at(i)...) }, true}
+}
+
+func textValue(s string) *pillionv1.Value {
+	return &pillionv1.Value{Kind: &pillionv1.Value_Text{Text: validText(s)}}
 }
 
 func blob(a arrow.Array, at func(int) []byte) cells {
 	return cells{a, func(i int) *pillionv1.Value {
 		return &pillionv1.Value{Kind: &pillionv1.Value_Binary{Binary: append([]byte{}, at(i)...)}}
-	}, func(to []byte, i int) []byte { return base64.StdEncoding.AppendEncode(to, at(i)) }}
+	}, func(to []byte, i int) []byte { return base64.StdEncoding.AppendEncode(to, at(i)) }, false}
 }
 
-func moment(a arrow.Array, at func(int) int64) cells {
+// decimal also holds integers of 128 bits, such as sums. What has a fraction or is outside of 64
+// bits is text with all digits.
+func decimal(a arrow.Array, at func(int) *big.Int) cells {
+	scale := int(a.DataType().(arrow.DecimalType).GetScale())
 	return cells{a, func(i int) *pillionv1.Value {
-		return &pillionv1.Value{Kind: &pillionv1.Value_Time{Time: at(i)}}
-	}, func(to []byte, i int) []byte { return time.Unix(0, at(i)).UTC().AppendFormat(to, time.RFC3339Nano) }}
+		switch v := at(i); {
+		case scale == 0 && v.IsInt64():
+			return &pillionv1.Value{Kind: &pillionv1.Value_Int{Int: v.Int64()}}
+		case scale == 0 && v.IsUint64():
+			return &pillionv1.Value{Kind: &pillionv1.Value_Uint{Uint: v.Uint64()}}
+		default:
+			return textValue(string(appendDecimal(nil, v, scale)))
+		}
+	}, func(to []byte, i int) []byte { return appendDecimal(to, at(i), scale) }, false}
+}
+
+func appendDecimal(to []byte, v *big.Int, scale int) []byte {
+	digits := new(big.Int).Abs(v).String()
+	if v.Sign() < 0 {
+		to = append(to, '-')
+	}
+	if scale <= 0 {
+		return append(append(to, digits...), strings.Repeat("0", -scale)...)
+	}
+	digits = strings.Repeat("0", max(0, scale+1-len(digits))) + digits
+	at := len(digits) - scale
+	return append(append(append(to, digits[:at]...), '.'), digits[at:]...)
+}
+
+// infinite is DuckDB's infinity of times that do not count nanoseconds.
+const infinite = math.MaxInt64
+
+// secondsOf a date since 1970; DuckDB has infinite ones.
+func secondsOf(days arrow.Date32) int64 {
+	switch days {
+	case math.MaxInt32:
+		return infinite
+	case -math.MaxInt32:
+		return -infinite
+	}
+	return int64(days) * 86400
+}
+
+// moment is a time in parts of a second. What nanoseconds of 64 bits cannot express is text.
+func moment(a arrow.Array, perSecond int64, at func(int) int64) cells {
+	factor := int64(time.Second) / perSecond
+	form := func(to []byte, n int64) []byte {
+		switch {
+		case factor > 1 && n == infinite:
+			return append(to, "infinity"...)
+		case factor > 1 && n == -infinite:
+			return append(to, "-infinity"...)
+		}
+		return time.Unix(n/perSecond, n%perSecond*factor).UTC().AppendFormat(to, time.RFC3339Nano)
+	}
+	return cells{a, func(i int) *pillionv1.Value {
+		n := at(i)
+		if n > math.MaxInt64/factor || n < math.MinInt64/factor {
+			return textValue(string(form(nil, n)))
+		}
+		return &pillionv1.Value{Kind: &pillionv1.Value_Time{Time: n * factor}}
+	}, func(to []byte, i int) []byte { return form(to, at(i)) }, false}
 }
 
 func list(a *array.List, at func(int) int64) cells {
@@ -118,17 +192,76 @@ func list(a *array.List, at func(int) int64) cells {
 			values = append(values, at(int(j)))
 		}
 		return &pillionv1.Value{Kind: &pillionv1.Value_List{List: &pillionv1.List{Values: values}}}
-	}, func(text []byte, i int) []byte {
-		from, to := a.ValueOffsets(i)
-		text = append(text, '[')
-		for j := from; j < to; j++ {
-			if j > from {
-				text = append(text, ',')
+	}, jsonText(a), false}
+}
+
+// jsonText appends values as JSON, numbers with all digits.
+func jsonText(a arrow.Array) func(to []byte, i int) []byte {
+	form := plainJSON(a)
+	switch a := a.(type) {
+	case array.ListLike:
+		element := jsonText(a.ListValues())
+		form = func(to []byte, i int) []byte {
+			from, end := a.ValueOffsets(i)
+			to = append(to, '[')
+			for j := from; j < end; j++ {
+				if j > from {
+					to = append(to, ',')
+				}
+				to = element(to, int(j))
 			}
-			text = strconv.AppendInt(text, at(int(j)), 10)
+			return append(to, ']')
 		}
-		return append(text, ']')
-	}}
+	case *array.Struct:
+		fields := make([]func([]byte, int) []byte, a.NumField())
+		for k := range fields {
+			fields[k] = jsonText(a.Field(k))
+		}
+		form = func(to []byte, i int) []byte {
+			to = append(to, '{')
+			for k, field := range fields {
+				if k > 0 {
+					to = append(to, ',')
+				}
+				to = append(appendText(to, a.DataType().(*arrow.StructType).Field(k).Name), ':')
+				to = field(to, i)
+			}
+			return append(to, '}')
+		}
+	}
+	null := cells{Array: a}
+	return func(to []byte, i int) []byte {
+		if null.IsNull(i) {
+			return append(to, "null"...)
+		}
+		return form(to, i)
+	}
+}
+
+// plainJSON is jsonText for what is neither a list nor a struct.
+func plainJSON(a arrow.Array) func(to []byte, i int) []byte {
+	if arrow.IsNested(a.DataType().ID()) {
+		return func(to []byte, i int) []byte { return append(to, a.ValueStr(i)...) }
+	}
+	column := cellsOf(a)
+	switch {
+	case arrow.IsFloating(a.DataType().ID()):
+		return func(to []byte, i int) []byte {
+			if f := column.value(i).GetFloat(); math.IsNaN(f) || math.IsInf(f, 0) {
+				return append(to, "null"...)
+			}
+			return column.text(to, i)
+		}
+	case arrow.IsInteger(a.DataType().ID()), arrow.IsDecimal(a.DataType().ID()), a.DataType().ID() == arrow.BOOL:
+		return column.text
+	}
+	return func(to []byte, i int) []byte { return appendText(to, string(column.text(nil, i))) }
+}
+
+// appendText appends a text of JSON.
+func appendText(to []byte, s string) []byte {
+	quoted, _ := json.Marshal(s)
+	return append(to, quoted...)
 }
 
 func numbersOf(a arrow.Array) (func(int) int64, bool) {

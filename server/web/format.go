@@ -1,7 +1,6 @@
 package web
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 
@@ -10,6 +9,8 @@ import (
 	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/compress"
 	"github.com/apache/arrow-go/v18/parquet/pqarrow"
+
+	"pillion.dev/internal/csvfile"
 )
 
 // rowGroupRows limits the memory of the Parquet writer.
@@ -50,63 +51,38 @@ func openParquet(to io.Writer, schema *arrow.Schema) (rowWriter, error) {
 // Write combines small batches into row groups.
 func (w parquetWriter) Write(record arrow.RecordBatch) error { return w.WriteBuffered(record) }
 
-// csvWriter writes RFC 4180 with a header: times as RFC 3339 in UTC with
-// nanoseconds, lists as [1,2], binary as base64, null as an empty field. Text is quoted
-// only where required.
+// csvWriter writes a header and rows: times as RFC 3339 in UTC with nanoseconds, lists as
+// [1,2], binary as base64, null as an empty field.
 type csvWriter struct {
-	to   io.Writer
-	line []byte
+	*csvfile.Writer
 	cell []byte
 }
 
 func openCSV(to io.Writer, schema *arrow.Schema) (rowWriter, error) {
-	w := &csvWriter{to: to}
-	for j, field := range schema.Fields() {
-		w.line = appendCell(w.line, j, []byte(field.Name))
+	w := &csvWriter{Writer: csvfile.NewWriter(to)}
+	for _, field := range schema.Fields() {
+		w.Texts(field.Name)
 	}
-	w.line = append(w.line, '\r', '\n')
-	return w, w.send()
+	w.End()
+	return w, w.Flush()
 }
 
 func (w *csvWriter) Write(record arrow.RecordBatch) error {
 	columns, _ := allCells(record)
 	for i := range int(record.NumRows()) {
-		for j, column := range columns {
+		for _, column := range columns {
 			w.cell = w.cell[:0]
 			if !column.IsNull(i) {
 				w.cell = column.text(w.cell, i)
 			}
-			w.line = appendCell(w.line, j, w.cell)
+			w.Cell(w.cell, column.isText)
 		}
-		w.line = append(w.line, '\r', '\n')
-		if len(w.line) >= chunkBytes {
-			if err := w.send(); err != nil {
-				return err
-			}
-		}
+		w.End()
 	}
-	return w.send()
-}
-
-func (w *csvWriter) send() error {
-	_, err := w.to.Write(w.line)
-	w.line = w.line[:0]
-	return err
+	return w.Flush()
 }
 
 func (w *csvWriter) Close() error { return nil }
-
-func appendCell(line []byte, column int, cell []byte) []byte {
-	if column > 0 {
-		line = append(line, ',')
-	}
-	if !bytes.ContainsAny(cell, ",\"\r\n") {
-		return append(line, cell...)
-	}
-	line = append(line, '"')
-	line = append(line, bytes.ReplaceAll(cell, []byte{'"'}, []byte{'"', '"'})...)
-	return append(line, '"')
-}
 
 // chunkBytes is the size of the pieces in which a file is sent.
 const chunkBytes = 64 << 10

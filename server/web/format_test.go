@@ -138,7 +138,7 @@ func checkCSV(t *testing.T, text []byte) {
 			t.Errorf("line %d: got %q, want %q", i, lines[i], line)
 		}
 	}
-	if lines[3][6] != words[2] || lines[4][6] != words[3] || lines[5][6] != words[4] {
+	if lines[3][6] != words[2] || lines[4][6] != words[3] || lines[5][6] != "'"+words[4] {
 		t.Errorf("words: got %q, %q, %q", lines[3][6], lines[4][6], lines[5][6])
 	}
 	if !bytes.HasPrefix(text, []byte("time,flag,")) || !bytes.Contains(text, []byte("port\r\n")) || !bytes.Contains(text, []byte(`"with ""quotes"""`)) {

@@ -103,7 +103,7 @@ func tailColumns(batch archive.Batch) ([]measure.Field, []cells) {
 func agentCells(batch archive.Batch) cells {
 	return cells{batch.Record.Column(0), func(int) *pillionv1.Value {
 		return &pillionv1.Value{Kind: &pillionv1.Value_Text{Text: batch.Agent}}
-	}, func(to []byte, _ int) []byte { return append(to, batch.Agent...) }}
+	}, func(to []byte, _ int) []byte { return append(to, batch.Agent...) }, true}
 }
 
 // filter returns a predicate for rows in the scope; possible is false if the stream lacks a column.

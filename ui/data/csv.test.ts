@@ -1,4 +1,5 @@
 import { create } from "@bufbuild/protobuf";
+import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { FlowSchema } from "../gen/flow_pb.ts";
 import { csv, fileName, flowsCsv, windowsCsv } from "./csv.ts";
@@ -9,6 +10,11 @@ import { figures } from "./window.fixture.ts";
 
 test("cells are quoted where required, and nothing is a formula", () => {
   expect(csv([["a,b", 'say "x"', "=1+1", NaN, undefined, -5, 0.1]])).toBe('"a,b","say ""x""",\'=1+1,,,-5,0.1\r\n');
+});
+
+test("cells are as those that Go writes", () => {
+  const vectors = JSON.parse(readFileSync("../internal/csvfile/testdata/cells.json", "utf8")) as { cell: string | number; csv: string }[];
+  for (const { cell, csv: want } of vectors) expect(csv([[cell, "next"]])).toBe(`${want},next\r\n`);
 });
 
 test("windows of both directions by time, in full precision", () => {

@@ -1,0 +1,78 @@
+// Package csvfile writes CSV (RFC 4180) with values as they are: line breaks within a cell stay
+// what they were. Text cannot become a formula of a spreadsheet. The web page writes the
+// same; its tests read the vectors in testdata.
+package csvfile
+
+import (
+	"bytes"
+	"io"
+)
+
+// chunkBytes are collected before they are written.
+const chunkBytes = 64 << 10
+
+// Writer writes lines of cells.
+type Writer struct {
+	to    io.Writer
+	line  []byte
+	cells int // of the line so far
+	err   error
+}
+
+// NewWriter returns a Writer; Flush ends it.
+func NewWriter(to io.Writer) *Writer { return &Writer{to: to} }
+
+// Cell appends a cell to the line. Text that a spreadsheet would take for a formula gets an
+// apostrophe in front; numbers, times and other values do not.
+func (w *Writer) Cell(cell []byte, isText bool) {
+	if w.cells > 0 {
+		w.line = append(w.line, ',')
+	}
+	w.cells++
+	formula := isText && len(cell) > 0 && bytes.IndexByte([]byte("=+-@\t\r"), cell[0]) >= 0
+	quoted := bytes.ContainsAny(cell, ",\"\r\n")
+	if quoted {
+		w.line = append(w.line, '"')
+	}
+	if formula {
+		w.line = append(w.line, '\'')
+	}
+	for {
+		before, after, found := bytes.Cut(cell, []byte{'"'})
+		w.line = append(w.line, before...)
+		if !found {
+			break
+		}
+		w.line, cell = append(w.line, `""`...), after
+	}
+	if quoted {
+		w.line = append(w.line, '"')
+	}
+}
+
+// Texts appends cells of text.
+func (w *Writer) Texts(cells ...string) {
+	for _, cell := range cells {
+		w.Cell([]byte(cell), true)
+	}
+}
+
+// End ends the line.
+func (w *Writer) End() {
+	if n := len(w.line); w.cells == 1 && (n == 0 || w.line[n-1] == '\n') {
+		w.line = append(w.line, `""`...) // an empty line would be no row
+	}
+	w.line, w.cells = append(w.line, '\r', '\n'), 0
+	if len(w.line) >= chunkBytes {
+		_ = w.Flush() // which keeps the error
+	}
+}
+
+// Flush writes the lines that have ended. It returns the first error of the Writer.
+func (w *Writer) Flush() error {
+	if w.err == nil && len(w.line) > 0 {
+		_, w.err = w.to.Write(w.line)
+	}
+	w.line = w.line[:0]
+	return w.err
+}
