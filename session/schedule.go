@@ -1,7 +1,9 @@
 package session
 
 import (
+	"cmp"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 	_ "time/tzdata" // a stock container has no zones
@@ -25,19 +27,74 @@ var cronReference = time.Date(2024, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 const cronMax = 256 // maximum length of a cron schedule
 
-// parseCron parses five fields, without time zone, descriptors (@daily) and seconds.
-func parseCron(text string, zone *time.Location) (cron.Schedule, error) {
+// parseCron parses five fields, without time zone, descriptors (@daily) and seconds. The
+// schedule takes UTC for the wall clock.
+func parseCron(text string) (cron.Schedule, error) {
 	if len(text) > cronMax || strings.ContainsAny(text, "=@") {
 		return nil, fmt.Errorf("%.40q is not a cron schedule: use five fields (minute, hour, day of month, month, day of week)", text)
 	}
-	schedule, err := cronParser.Parse(text)
+	schedule, err := cronParser.Parse(sundays(text))
 	if err != nil {
 		return nil, fmt.Errorf("%q is not a cron schedule: %w", text, err)
 	}
 	if fields, ok := schedule.(*cron.SpecSchedule); ok {
-		fields.Location = zone
+		fields.Location = time.UTC
 	}
 	return schedule, nil
+}
+
+// sundays writes the day of week 7 as 0, which the parser requires. What is wrong stays so.
+func sundays(text string) string {
+	fields := strings.Fields(text)
+	if len(fields) != 5 {
+		return text
+	}
+	parts := strings.Split(fields[4], ",")
+	for i, part := range parts {
+		days, stepText, stepped := strings.Cut(part, "/")
+		first, last, isRange := strings.Cut(days, "-")
+		from, err := strconv.Atoi(first)
+		step := 1
+		if err == nil && stepped {
+			step, err = strconv.Atoi(stepText)
+		}
+		if end := cmp.Or(last, first); err != nil || end != "7" || isRange != (last != "") || from < 0 || from > 7 || step < 1 {
+			continue
+		}
+		var list []string
+		for day := from; day <= 7; day += step {
+			list = append(list, strconv.Itoa(day%7))
+		}
+		parts[i] = strings.Join(list, ",")
+	}
+	fields[4] = strings.Join(parts, ",")
+	return strings.Join(fields, " ")
+}
+
+// wallSchedule is a schedule by the wall clock of a zone.
+type wallSchedule struct {
+	cron.Schedule
+	zone *time.Location
+}
+
+// Next returns the first start after a time; zero if there is none. It searches each span between
+// two changes of the clock as if it were UTC, which has none: the library loses starts where
+// clocks change by less than an hour.
+func (w wallSchedule) Next(after time.Time) time.Time {
+	for t := after.In(w.zone); ; {
+		next := t.Add(time.Nanosecond) // the first time that counts
+		_, end := next.ZoneBounds()
+		_, seconds := next.Zone()
+		offset := time.Duration(seconds) * time.Second
+		wall := w.Schedule.Next(t.UTC().Add(offset))
+		if wall.IsZero() {
+			return wall
+		}
+		if start := wall.Add(-offset); end.IsZero() || start.Before(end) {
+			return start.In(after.Location())
+		}
+		t = end.Add(-time.Nanosecond)
+	}
 }
 
 // loadZone loads a time zone by its IANA name. "Local" is rejected: it differs from host
@@ -95,8 +152,8 @@ func (s Spec) line() (cron.Schedule, bool) {
 	if err != nil {
 		return nil, false
 	}
-	line, err := parseCron(s.Cron, zone)
-	return line, err == nil
+	line, err := parseCron(s.Cron)
+	return wallSchedule{line, zone}, err == nil
 }
 
 func endOf(start time.Time, duration Duration) time.Time {
@@ -129,7 +186,7 @@ func ClockNotes(spec Spec, now time.Time) []string {
 	if err != nil || spec.Cron == "" {
 		return nil
 	}
-	wall, err := parseCron(spec.Cron, time.UTC)
+	wall, err := parseCron(spec.Cron)
 	if err != nil {
 		return nil
 	}

@@ -1,9 +1,13 @@
 package session
 
 import (
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/robfig/cron/v3"
 )
 
 func at(t *testing.T, text string) time.Time {
@@ -47,6 +51,74 @@ func TestUpcoming(t *testing.T) {
 				t.Errorf("got %s\nwant %s", text, row.want)
 			}
 		})
+	}
+}
+
+// TestCronAroundChanges: in zones whose clocks change in different ways, each start happens exactly
+// once for every time at which the wall clock shows it.
+func TestCronAroundChanges(t *testing.T) {
+	lines := []string{"0 0 * * *", "30 0 * * *", "0 1 * * *", "30 1 * * *", "0 2 * * *", "15 2 * * *", "30 2 * * *", "0 3 * * *", "0 12 * * *", "0 23 * * *",
+		"59 23 * * *", "30 * * * *", "*/20 * * * *", "0 */6 * * *", "0 0 1 * *", "0 0 * * 0", "0 9 13 * 5"}
+	for _, name := range []string{"Europe/Berlin", "America/New_York", "Africa/Cairo", "America/Santiago", "America/Havana", "Antarctica/Troll",
+		"Australia/Lord_Howe", "Asia/Kathmandu", "Africa/Casablanca"} {
+		zone, err := loadZone(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range lines {
+			parsed, err := parseCron(line)
+			if err != nil {
+				t.Fatal(err)
+			}
+			fields, first := parsed.(*cron.SpecSchedule), at(t, "2027-01-01T00:00:00Z")
+			shows := func(when time.Time) bool {
+				l := when.In(zone)
+				has := func(mask uint64, n int) bool { return mask>>uint(n)&1 == 1 }
+				dom, dow, any := has(fields.Dom, l.Day()), has(fields.Dow, int(l.Weekday())), (fields.Dom|fields.Dow)>>63 == 1
+				return has(fields.Minute, l.Minute()) && has(fields.Hour, l.Hour()) && has(fields.Month, int(l.Month())) && (any && dom && dow || !any && (dom || dow))
+			}
+			spec := Spec{Cron: line, TimeZone: name, Duration: Duration(time.Minute)}
+			// The days around each change, and the rest of the year at its end.
+			for change := first; change.Year() == 2027; {
+				_, change = change.In(zone).ZoneBounds()
+				if change.IsZero() || change.Year() > 2027 {
+					change = at(t, "2028-01-01T00:00:00Z")
+				}
+				from, to := change.Add(-36*time.Hour).UTC(), change.Add(36*time.Hour).UTC()
+				var got, want []string
+				for _, w := range Upcoming(spec, from, to, 1<<20) {
+					got = append(got, w.Start.UTC().Format(time.RFC3339))
+				}
+				for when := from; when.Before(to); when = when.Add(time.Minute) {
+					if shows(when) {
+						want = append(want, when.Format(time.RFC3339))
+					}
+				}
+				if !slices.Equal(got, want) {
+					t.Errorf("%s, %q: got %v, want %v", name, line, got, want)
+				}
+			}
+		}
+	}
+}
+
+// TestSundays: cron calls Sunday 0 or 7.
+func TestSundays(t *testing.T) {
+	for text, want := range map[string]string{
+		"0 9 * * 7": "0 9 * * 0", "0 9 * * 5-7": "0 9 * * 5,6,0", "0 9 * * 1-7/2,3": "0 9 * * 1,3,5,0,3", "0 9 * * 7/2": "0 9 * * 0", "0 9 * * mon-fri": "0 9 * * mon-fri",
+		"0 9 * * 8": "", "0 9 * * 1-77": "", "0 9 * * 7-": "", "0 9 7 * *": "0 9 7 * *", "0 9 * * -7": "",
+	} {
+		parsed, err := parseCron(text)
+		if want == "" {
+			if err == nil {
+				t.Errorf("%q is accepted", text)
+			}
+			continue
+		}
+		same, failed := parseCron(want)
+		if err != nil || failed != nil || !reflect.DeepEqual(parsed, same) {
+			t.Errorf("%q: %v, want %q, %v, %v", text, parsed, want, err, failed)
+		}
 	}
 }
 

@@ -262,7 +262,7 @@ func (p *problems) schedule(s Spec) {
 	if s.Duration == 0 {
 		p.add("duration", "required with a cron schedule: otherwise the first run would never end")
 	}
-	line, err := parseCron(s.Cron, time.UTC)
+	line, err := parseCron(s.Cron)
 	if err != nil {
 		p.add("cron", "%v", err)
 	} else if line.Next(cronReference).IsZero() {
