@@ -4,17 +4,21 @@ package document
 
 import (
 	"bytes"
+	"cmp"
 	"encoding"
 	"errors"
 	"fmt"
 	"io"
 	"reflect"
+	"regexp"
 	"strings"
 	"time"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
 
 	"pillion.dev/internal/quantity"
 )
@@ -47,6 +51,10 @@ func Decode(text []byte, into any) (more bool, err error) {
 			more, err = false, &Error{0, ErrSense}
 		}
 	}()
+	text = withoutMark(text)
+	if err := checkIntegers(text); err != nil {
+		return false, err
+	}
 	decoder := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict(),
 		yaml.CustomUnmarshaler(func(d *time.Duration, text []byte) error { return quantityOf((*quantity.Duration)(d), text) }),
 		yaml.CustomUnmarshaler(func(d *quantity.Duration, text []byte) error { return quantityOf(d, text) }),
@@ -56,6 +64,24 @@ func Decode(text []byte, into any) (more bool, err error) {
 	}
 	var next any
 	return !errors.Is(decoder.Decode(&next), io.EOF), nil
+}
+
+// withoutMark removes a byte order mark, which the parser takes for a part of the first key
+// (YAML 1.2, 5.2).
+func withoutMark(text []byte) []byte { return bytes.TrimPrefix(text, []byte("\ufeff")) }
+
+// leadingZero is a decimal integer in YAML 1.2 and octal in YAML 1.1, as which the parser takes it.
+var leadingZero = regexp.MustCompile(`^[-+]?0[0-9_]+$`)
+
+// checkIntegers rejects integers that would be read as another number or another text.
+func checkIntegers(text []byte) error {
+	for _, t := range lexer.Tokenize(string(text)) {
+		if t.Type == token.OctetIntegerType && leadingZero.MatchString(t.Value) {
+			plain := strings.Replace(t.Value, strings.TrimLeft(t.Value, "-+"), cmp.Or(strings.TrimLeft(t.Value, "-+0_"), "0"), 1)
+			return &Error{t.Position.Line, fmt.Errorf("%.40s has a leading zero: write %.40s for the number, or quotes around the text", t.Value, plain)}
+		}
+	}
+	return nil
 }
 
 // locate converts an error of the parser.

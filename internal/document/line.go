@@ -9,7 +9,7 @@ import (
 func Lines(text []byte, keys []string) (lines map[string]int) {
 	lines = map[string]int{}
 	defer func() { _ = recover() }() // the parser panics on some malformed documents
-	file, err := parser.ParseBytes(text, 0)
+	file, err := parser.ParseBytes(withoutMark(text), 0)
 	if err != nil {
 		return lines
 	}

@@ -17,7 +17,7 @@ import (
 // syntax, is not among them.
 func Mistakes(text []byte, into any) (list []*Error) {
 	defer func() { _ = recover() }() // the parser panics on some malformed documents
-	file, err := parser.ParseBytes(text, 0)
+	file, err := parser.ParseBytes(withoutMark(text), 0)
 	if err != nil || len(file.Docs) == 0 || file.Docs[0].Body == nil {
 		return nil
 	}
