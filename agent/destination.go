@@ -14,8 +14,8 @@ import (
 // DestinationOptions configure RunDestination.
 type DestinationOptions struct {
 	runner.LocalDestination
-	// RecordFile is where records go, as CSV; empty for none.
-	RecordFile outfile.Path
+	// RecordFile is where a record of each packet goes.
+	RecordFile outfile.RecordsFile
 	JSON       bool
 }
 
@@ -23,21 +23,20 @@ type DestinationOptions struct {
 // interval, and the counters at the end.
 func RunDestination(ctx context.Context, options DestinationOptions, out io.Writer) (err error) {
 	v := deviceView{view.View{Out: out, JSON: options.JSON}}
-	var records *recordFile
+	var records *outfile.Records
 	options.Rows, options.Hidden = v.rows, v.hidden
-	options.Records = options.RecordFile != ""
-	options.Record = func(r *destination.Record) error { return records.write(r) }
+	options.Records = options.RecordFile.Path != ""
+	options.Record = func(r *destination.Record) error { return addArrived(records, r) }
 	probe, err := runner.OpenDestination(options.LocalDestination)
 	if err != nil {
 		return err
 	}
 	defer probe.Close()
-	if options.Records { // not before the device is ours: another process may be writing it
-		if records, err = createRecordFile(options.RecordFile); err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, records.close()) }()
+	// Not before the device is ours: another process may be writing it.
+	if records, err = options.RecordFile.Open(arrivedColumns...); err != nil {
+		return err
 	}
+	defer func() { _, failed := records.Close(); err = errors.Join(err, failed) }()
 	if err := v.readyDestination(probe.Device(), options.Peers.Prefixes()); err != nil {
 		return err
 	}

@@ -11,6 +11,9 @@ import (
 
 	"pillion.dev/agent/runner"
 	"pillion.dev/agent/view"
+	"pillion.dev/internal/outfile"
+	"pillion.dev/probe/block"
+	"pillion.dev/probe/source"
 )
 
 const (
@@ -23,18 +26,29 @@ type SourceOptions struct {
 	runner.LocalSource
 	// Interval between two lines of the live view.
 	Interval time.Duration
-	JSON     bool
+	// RecordFile is where what each flow has sent in an interval, or a block, goes.
+	RecordFile outfile.RecordsFile
+	JSON       bool
 }
 
 // RunSource marks packets until the context ends, then prints the counters.
-func RunSource(ctx context.Context, options SourceOptions, out io.Writer) error {
+func RunSource(ctx context.Context, options SourceOptions, out io.Writer) (err error) {
 	v := deviceView{view.View{Out: out, JSON: options.JSON}}
+	var records *outfile.Records
 	options.Path, options.Hidden, options.Blocks = v.path, v.hidden, v.blocks
+	if options.RecordFile.Path != "" {
+		options.Sent = func(sent []source.Sent) error { return addSent(records, sent) }
+		options.Blocks = func(counts []block.Count) error { return errors.Join(addBlocks(records, counts), v.blocks(counts)) }
+	}
 	probe, err := runner.OpenSource(options.LocalSource)
 	if err != nil {
 		return err
 	}
 	defer probe.Close()
+	if records, err = options.RecordFile.Open(sentColumns...); err != nil {
+		return err
+	}
+	defer func() { _, failed := records.Close(); err = errors.Join(err, failed) }()
 	go serveChanges(ctx, probe)
 	if err := v.readySource(probe.Device(), options); err != nil {
 		return err

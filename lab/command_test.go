@@ -1,6 +1,7 @@
 package lab_test
 
 import (
+	"encoding/json"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -40,11 +41,14 @@ func TestRecords(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // it mostly waits
 			b := up(t, pair)
-			file := filepath.Join(t.TempDir(), "records.csv")
+			file, sentFile := filepath.Join(t.TempDir(), "records.csv"), filepath.Join(t.TempDir(), "sent.ndjson")
 			d := b.probe("b", "destination", "a", "--records", file, "--record-bytes", bytes)
-			s := b.probe("a", "source", "b")
+			s := b.probe("a", "source", "b", "--records", sentFile)
 			b.open("a", "b", netip.AddrPortFrom(secondIPv6, 9000)).send(3200, 1000000)
 			marked, read := both(s, d)
+			if sent := sentPackets(t, sentFile); sent != marked.Marked {
+				t.Errorf("the source's records have %d packets, want %d", sent, marked.Marked)
+			}
 			text, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)
@@ -58,6 +62,23 @@ func TestRecords(t *testing.T) {
 			}
 		})
 	}
+}
+
+// sentPackets sums the packets in the records of a source.
+func sentPackets(t *testing.T, path string) (sum uint64) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		var row struct{ Packets uint64 }
+		if err := json.Unmarshal([]byte(line), &row); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		sum += row.Packets
+	}
+	return sum
 }
 
 func TestProbeErrors(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"pillion.dev/internal/netns"
+	"pillion.dev/internal/outfile"
 	"pillion.dev/send/arrival"
 )
 
@@ -22,6 +23,8 @@ type Receiver struct {
 	Address   string   // where senders connect, HOST:PORT
 	Token     string   // that senders need; empty: none
 	Log       *slog.Logger
+	// Records takes a record of each packet that has arrived (RecordColumns), if not nil.
+	Records *outfile.Records
 	// Ready is called with the address once senders can connect, if not nil.
 	Ready func(net.Addr)
 }
@@ -96,6 +99,7 @@ func (r *Receiver) serve(ctx context.Context, c net.Conn) {
 	log := r.Log.With("sender", c.RemoteAddr())
 	s := session{receiver: r}
 	defer func() {
+		s.record(true)
 		if err := s.close(); err != nil {
 			log.Warn("ended watch", "error", err)
 		}
@@ -127,6 +131,38 @@ func (r *Receiver) serve(ctx context.Context, c net.Conn) {
 type session struct {
 	receiver *Receiver
 	watch    receiver // nil before its flow is known
+	flow     *flowRequest
+	begun    beginRequest // the round
+	// recorded are packets of the round that have a record, and when they were last looked for.
+	recorded []bool
+	looked   time.Time
+}
+
+// RecordColumns of the record of a packet that has arrived. Its time is of CLOCK_MONOTONIC.
+var RecordColumns = []string{"arrived_mono_ns", "src", "proto", "sport", "dport", "train", "number"}
+
+// recordEvery bounds how often arrivals are looked for, which takes time.
+const recordEvery = 250 * time.Millisecond
+
+// record adds the packets that have arrived since; not always soon, unless all are wanted.
+func (s *session) record(all bool) {
+	if s.receiver.Records == nil || s.watch == nil || !all && time.Since(s.looked) < recordEvery {
+		return
+	}
+	s.looked = time.Now()
+	list, err := s.watch.arrivals(len(s.recorded))
+	if err != nil {
+		return // the sender learns it
+	}
+	for i, at := range list {
+		if at == 0 || s.recorded[i] {
+			continue
+		}
+		s.recorded[i] = true
+		s.receiver.Records.Row().Int(at).Text(s.flow.Source.String()).TextIf(s.flow.Protocol).
+			IntIf(s.flow.SourcePort != 0, int64(s.flow.SourcePort)).IntIf(s.flow.DestinationPort != 0, int64(s.flow.DestinationPort)).
+			Uint(uint64(s.begun.First + uint32(i/s.begun.Packets))).Uint(uint64(i % s.begun.Packets)).End()
+	}
 }
 
 var errOrder = fmt.Errorf("%w: the first request names the flow, and no other does", errProtocol)
@@ -144,16 +180,24 @@ func (s *session) handle(line []byte) (answer, error) {
 		if subtle.ConstantTimeCompare([]byte(r.Flow.Token), []byte(s.receiver.Token)) != 1 {
 			return answer{}, ErrToken
 		}
+		s.flow = r.Flow
 		s.watch, err = watch(s.receiver.Namespace, s.receiver.Device, arrival.Flow{
 			Source: r.Flow.Source, Protocol: r.Flow.Protocol, SourcePort: r.Flow.SourcePort, DestinationPort: r.Flow.DestinationPort,
 		})
 		return answer{}, err
 	case r.Begin != nil:
-		return answer{}, s.watch.begin(r.Begin.First, r.Begin.Trains, r.Begin.Packets)
+		s.record(true)
+		err := s.watch.begin(r.Begin.First, r.Begin.Trains, r.Begin.Packets)
+		if s.begun, s.recorded = *r.Begin, nil; err == nil {
+			s.recorded = make([]bool, r.Begin.Trains*r.Begin.Packets)
+		}
+		return answer{}, err
 	case r.Arrived != nil:
+		s.record(false)
 		n, err := s.watch.arrived(r.Arrived.From + r.Arrived.Count)
 		return answer{Arrived: n}, err
 	}
+	s.record(false)
 	list, err := s.watch.arrivals(r.Arrivals.From + r.Arrivals.Count)
 	if err != nil {
 		return answer{}, err

@@ -29,10 +29,11 @@ type Options struct {
 	// Duration of the profile; 0 until the context ends.
 	Duration time.Duration
 	Interval time.Duration
-	// RecordFile is the CSV file for packets, Page the HTML file for the report. Empty for
-	// none.
-	RecordFile, Page outfile.Path
-	JSON             bool
+	// RecordFile is where a record of each packet goes, Page the HTML file for the report; empty
+	// for none.
+	RecordFile outfile.RecordsFile
+	Page       outfile.Path
+	JSON       bool
 	// Warnings receives hints and warnings.
 	Warnings io.Writer
 }
@@ -42,7 +43,8 @@ type run struct {
 	options Options
 	probe   *runner.Router
 	view    profileView
-	records *recordFile
+	records *outfile.Records
+	lost    error // records that their reader did not get
 	breaks  longest
 	series  series
 	begin   time.Time
@@ -57,7 +59,7 @@ func Run(ctx context.Context, options Options, out io.Writer) error {
 	if options.Namespace != nil {
 		options.Netns = int(options.Namespace.Fd())
 	}
-	options.Records = options.RecordFile != ""
+	options.Records = options.RecordFile.Path != ""
 	wantCosts := options.Costs
 	options.Costs = false // not from the start: see counting
 	where, err := survey(options)
@@ -70,15 +72,17 @@ func Run(ctx context.Context, options Options, out io.Writer) error {
 	}
 	defer page.close()
 	r := &run{options: options, view: profileView{view.View{Out: out, JSON: options.JSON}, options}}
-	if options.Records {
-		if r.records, err = createRecordFile(options.RecordFile, where.names()); err != nil {
-			return err
-		}
-		defer r.records.close()
+	if r.records, err = options.RecordFile.Open(recordColumns...); err != nil {
+		return err
 	}
+	defer r.records.Close()
+	names := where.names()
 	if r.probe, err = runner.OpenRouter(runner.LocalRouter{
 		Options: options.Options, Interval: options.Interval, Read: r.interval, CoffeeBreak: r.breaks.add,
-		Record: func(record router.Record) error { return r.records.write(record) },
+		Record: func(record router.Record) error {
+			addRecord(r.records, names, record)
+			return nil
+		},
 	}); err != nil {
 		return err
 	}
@@ -95,7 +99,7 @@ func Run(ctx context.Context, options Options, out io.Writer) error {
 	}
 	summary.Environment = where
 	r.warn(summary)
-	return errors.Join(r.view.Summary(summary, "%s", summaryText(summary)), page.write(newReport(summary, &r.series)))
+	return errors.Join(r.lost, r.view.Summary(summary, "%s", summaryText(summary)), page.write(newReport(summary, &r.series)))
 }
 
 // watch shows each interval until the end.
@@ -155,8 +159,9 @@ func (r *run) end() (Summary, error) {
 	s := newSummary(r.begin, r.length, r.costs.sum, now)
 	s.Breaks.Longest = r.breaks
 	if r.records != nil {
-		err = r.records.close()
-		s.Records = &RecordCount{Written: r.records.written, Lost: r.probe.RecordsLost()}
+		count, lost := r.records.Close()
+		count.Lost += r.probe.RecordsLost()
+		s.Records, r.lost = &count, lost
 	}
 	return s, err
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"pillion.dev/internal/outfile"
 	"pillion.dev/probe/router"
 )
 
@@ -17,15 +18,10 @@ type Summary struct {
 	Queues    []QueueReport `json:"queues"`
 	Breaks    BreakReport   `json:"breaks"`
 	Cost      *CostReport   `json:"cost"` // null if it was not measured
-	Records   *RecordCount  `json:"records,omitempty"`
+	// Records that were written, and those that were lost in the kernel or by a slow reader.
+	Records *outfile.Count `json:"records,omitempty"`
 	// Environment describes where and how it was measured.
 	Environment Environment `json:"environment"`
-}
-
-// RecordCount counts the packets in the file of records.
-type RecordCount struct {
-	Written uint64 `json:"written"`
-	Lost    uint64 `json:"lost"`
 }
 
 // Times summarises a distribution, in ns. Count and mean are exact, and so are minimum and

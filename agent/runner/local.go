@@ -36,6 +36,9 @@ type LocalSource struct {
 	Hidden func(text string) error
 	// Blocks is called by Run for what was sent in blocks that are over.
 	Blocks func([]block.Count) error
+	// Sent is called by Run at every interval, and by Stop, for what flows have sent since; nil
+	// for a source of which nobody asks.
+	Sent func([]source.Sent) error
 }
 
 // Source runs a LocalSource.
@@ -47,6 +50,7 @@ type Source struct {
 	path    func(validation.Path) error
 	hidden  func(text string) error
 	blocks  func([]block.Count) error
+	sent    func([]source.Sent) error
 }
 
 // OpenSource attaches the program and starts its lease.
@@ -57,7 +61,7 @@ func OpenSource(local LocalSource) (*Source, error) {
 	if len(local.Rules) == 0 { // unlike a source without rules, this can change
 		local.Rules = []fivetuple.Filter{{}}
 	}
-	s := &Source{task: sourceTask{local: &local.Settings}, paths: make(chan validation.Path, 64), path: local.Path, hidden: local.Hidden, blocks: local.Blocks}
+	s := &Source{task: sourceTask{local: &local.Settings}, paths: make(chan validation.Path, 64), path: local.Path, hidden: local.Hidden, blocks: local.Blocks, sent: local.Sent}
 	s.task.pathFound = s.pathFound
 	s.task.Lease = session.Duration(local.Lease)
 	running, err := openSource(local.Device, []sourceTask{s.task}, Options{Log: slog.New(slog.DiscardHandler)}, nil)
@@ -90,6 +94,15 @@ func (s *Source) Paths() []validation.Path {
 
 // Rounds returns the round trips since the last call of flows that had any (source.Rounds).
 func (s *Source) Rounds() ([]source.Round, error) { return s.running.probe.Rounds() }
+
+// readSent passes on what flows have sent since the last call.
+func (s *Source) readSent() error {
+	if s.sent == nil {
+		return nil
+	}
+	sent, err := s.running.probe.Sent()
+	return errors.Join(err, s.sent(sent))
+}
 
 // checkDevice reports a missing device or missing privileges before anything changes.
 func checkDevice(name string) error {
@@ -137,7 +150,7 @@ func (s *Source) Run(ctx context.Context, interval time.Duration, show func() er
 		case <-renew.C:
 			err = s.follow()
 		case <-ticks.C:
-			err = show()
+			err = errors.Join(s.readSent(), show())
 		case path := <-s.paths:
 			err = s.path(path)
 		}
@@ -203,7 +216,7 @@ func (s *Source) Tally() (source.Tally, error) { return s.running.probe.Tally() 
 
 // Stop detaches the program from the device. Its counters can still be read.
 func (s *Source) Stop() error {
-	return errors.Join(s.running.paths.Close(), s.running.probe.Detach(), s.running.probe.Sweep())
+	return errors.Join(s.running.paths.Close(), s.running.probe.Detach(), s.readSent(), s.running.probe.Sweep())
 }
 
 // Close stops the source and frees it.

@@ -4,6 +4,7 @@ package sender
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"pillion.dev/agent/view"
 	"pillion.dev/internal/clock"
 	"pillion.dev/internal/netns"
+	"pillion.dev/internal/outfile"
 	"pillion.dev/internal/pcap"
 	"pillion.dev/measure"
 	"pillion.dev/send"
@@ -54,6 +56,9 @@ type Options struct {
 
 	// Report takes a row for each packet (measure.SendPackets), if not nil.
 	Report report.Report
+
+	// RecordFile is where a record of each packet goes.
+	RecordFile outfile.RecordsFile
 
 	// Replies awaits a reply to each packet, as long as Wait after its departure.
 	Replies bool
@@ -93,7 +98,7 @@ type summary struct {
 }
 
 // Run sends the schedule and prints the result: with JSON a line for each packet.
-func Run(ctx context.Context, options Options, out io.Writer) error {
+func Run(ctx context.Context, options Options, out io.Writer) (lost error) {
 	if err := resolve(options); err != nil {
 		return err
 	}
@@ -116,12 +121,17 @@ func Run(ctx context.Context, options Options, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	owner := Owner{}
-	if len(options.Flows) == 1 {
-		owner.Header = options.Flows[""]
+	owner := options.owner()
+	records, err := options.RecordFile.Open(recordColumns...)
+	if err != nil {
+		return err
 	}
+	defer func() { _, err := records.Close(); lost = errors.Join(lost, err) }()
 	var printed error
 	show := func(r dispatch.Record, got *reply.Reply) {
+		if records != nil {
+			addRecord(records, packet(r, got, account.IsLate(r)))
+		}
 		if printed != nil {
 			return
 		}
@@ -163,12 +173,29 @@ func Run(ctx context.Context, options Options, out io.Writer) error {
 	if drawn != nil {
 		s.Model, s.Fits = drawn.model.String(), drawn.fits()
 	}
-	if failed == nil && account.Sent == 0 && account.Failed > 0 {
-		failed = fmt.Errorf("%w (%d scheduled)", errNothing, account.Scheduled)
-	} else if failed == nil && account.Failed > 0 {
-		failed = fmt.Errorf("%w: %d of %d", errSome, account.Failed, account.Scheduled)
+	if failed == nil {
+		failed = unsent(account)
 	}
 	return errors.Join(failed, printed, v.Summary(s, "%s", table(&s)))
+}
+
+// owner has the header of all packets if they have one.
+func (o Options) owner() (owner Owner) {
+	if len(o.Flows) == 1 {
+		owner.Header = o.Flows[""]
+	}
+	return owner
+}
+
+// unsent is an error if packets could not be sent.
+func unsent(account *send.Account) error {
+	switch {
+	case account.Failed == 0:
+		return nil
+	case account.Sent == 0:
+		return fmt.Errorf("%w (%d scheduled)", errNothing, account.Scheduled)
+	}
+	return fmt.Errorf("%w: %d of %d", errSome, account.Failed, account.Scheduled)
 }
 
 // errSome are packets of the schedule that could not be sent; the summary says why.
@@ -286,6 +313,19 @@ func packet(r dispatch.Record, got *reply.Reply, late bool) line {
 		l.Reply, l.ReplyFrom, l.ReplyAt, l.RoundTrip = got.Kind, got.From.String(), got.At, got.At-r.Departure()
 	}
 	return l
+}
+
+var recordColumns = []string{
+	"train", "number", "intended_ns", "handed_ns", "driver_ns", "driver_source", "hardware_ns", "late", "fate", "error",
+	"reply", "reply_from", "reply_ns", "round_trip_ns",
+}
+
+// addRecord adds the record of a packet, which has the values of its line.
+func addRecord(to *outfile.Records, l line) {
+	row := to.Row().Uint(uint64(l.Train)).Uint(uint64(l.Number)).Int(l.Intended).IntIf(l.Handed != 0, l.Handed).
+		IntIf(l.Driver != 0, l.Driver).TextIf(l.Source).IntIf(l.Hardware != 0, l.Hardware).Bool(l.Late).Text(cmp.Or(l.Fate, dispatch.Sent.String())).TextIf(l.Error)
+	replied := l.Reply != ""
+	row.TextIf(string(l.Reply)).TextIf(l.ReplyFrom).IntIf(replied, l.ReplyAt).IntIf(replied, l.RoundTrip).End()
 }
 
 func table(s *summary) string {

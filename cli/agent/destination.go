@@ -4,14 +4,12 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"pillion.dev/agent"
 	"pillion.dev/cli/command"
-	"pillion.dev/internal/outfile"
 	"pillion.dev/probe/block"
 	"pillion.dev/probe/destination"
 	"pillion.dev/session"
@@ -20,26 +18,26 @@ import (
 )
 
 type destinationCmd struct {
-	Dev         string        `required:"" placeholder:"DEV" help:"Network interface whose incoming packets are measured."`
-	Hook        string        `default:"tc" enum:"tc,xdp" help:"tc, or xdp on interfaces whose driver has native XDP (${default})."`
-	From        []string      `placeholder:"PREFIX" help:"Accept marks only from these hosts; default: from all. Repeatable."`
-	KeyFile     string        `placeholder:"FILE" help:"Accept only marks with a tag by the key in this file, which is that of the source. Default: marks without a tag."`
-	Interval    time.Duration `default:"1s" help:"Interval of rows (${default})."`
-	By          string        `default:"flow" placeholder:"NAME" help:"What a row covers: a flow, a host-port (pair of addresses, protocol and destination port) or a host (pair of addresses) (${default})."`
-	Flow        string        `default:"src,dst,proto,sport,dport" placeholder:"LIST" help:"Fields that packets of one flow have in common, the same as at the source (${default}). Marks numbered by other fields are removed and counted, but not measured."`
-	Flows       int           `default:"16384" help:"Size of the flow table, in flows (${default})."`
-	Idle        time.Duration `default:"2m" help:"Remove a flow after this time without a packet (${default})."`
-	Block       time.Duration `default:"1s" help:"Length of the blocks of the encoding altmark, ${block_range}, the same as at the source (${default})."`
-	Port        uint16        `default:"50253" help:"UDP destination port of the udp encoding (${default})."`
-	Records     outfile.Path  `placeholder:"FILE" help:"Write one CSV line per packet to this file."`
-	RecordBytes int           `default:"4194304" placeholder:"BYTES" help:"Size of the ring buffer for records in bytes, a power of two (${default})."`
-	For         []string      `default:"all" placeholder:"WHICH" help:"Packets whose marks are read: all; local: those addressed to this host; PREFIX: these, and those that this host forwards to the prefix. Marks in other packets are left in them (${default}). Repeatable."`
-	Amend       bool          `help:"Keep the marks and write the arrival time into them, unless another waypoint has: the last destination on the path then shows the delay of both segments."`
-	Strip       string        `enum:"forwarded,always,never" default:"forwarded" placeholder:"WHEN" help:"When to remove marks that applications never see (UDP and TCP options, pdm): forwarded: from packets that this host forwards; always; or never (${default}). Marks in other encodings are removed."`
-	IOAMTime    string        `name:"ioam-time" enum:"ntp,ptp,posix" default:"ntp" placeholder:"FORMAT" help:"Time stamp format of IOAM marks that Pillion did not write: ntp, ptp or posix, as in RFC 9197, section 5 (${default})."`
-	Hops        string        `enum:"off,ioam" default:"off" placeholder:"HOW" help:"ioam: show the delay of each hop, of packets with a trace of IOAM (sources with --hops ioam or --encoding ioam-trace); off: do not (${default})."`
-	JSON        bool          `name:"json" help:"Print JSON, one object per line."`
-	Clsact      bool          `hidden:"" help:"Use clsact even if the kernel has tcx."`
+	Dev      string        `required:"" placeholder:"DEV" help:"Network interface whose incoming packets are measured."`
+	Hook     string        `default:"tc" enum:"tc,xdp" help:"tc, or xdp on interfaces whose driver has native XDP (${default})."`
+	From     []string      `placeholder:"PREFIX" help:"Accept marks only from these hosts; default: from all. Repeatable."`
+	KeyFile  string        `placeholder:"FILE" help:"Accept only marks with a tag by the key in this file, which is that of the source. Default: marks without a tag."`
+	Interval time.Duration `default:"1s" help:"Interval of rows (${default})."`
+	By       string        `default:"flow" placeholder:"NAME" help:"What a row covers: a flow, a host-port (pair of addresses, protocol and destination port) or a host (pair of addresses) (${default})."`
+	Flow     string        `default:"src,dst,proto,sport,dport" placeholder:"LIST" help:"Fields that packets of one flow have in common, the same as at the source (${default}). Marks numbered by other fields are removed and counted, but not measured."`
+	Flows    int           `default:"16384" help:"Size of the flow table, in flows (${default})."`
+	Idle     time.Duration `default:"2m" help:"Remove a flow after this time without a packet (${default})."`
+	Block    time.Duration `default:"1s" help:"Length of the blocks of the encoding altmark, ${block_range}, the same as at the source (${default})."`
+	Port     uint16        `default:"50253" help:"UDP destination port of the udp encoding (${default})."`
+	recordFlags
+	RecordBytes int      `default:"4194304" placeholder:"BYTES" help:"Size of the ring buffer for records in bytes, a power of two (${default})."`
+	For         []string `default:"all" placeholder:"WHICH" help:"Packets whose marks are read: all; local: those addressed to this host; PREFIX: these, and those that this host forwards to the prefix. Marks in other packets are left in them (${default}). Repeatable."`
+	Amend       bool     `help:"Keep the marks and write the arrival time into them, unless another waypoint has: the last destination on the path then shows the delay of both segments."`
+	Strip       string   `enum:"forwarded,always,never" default:"forwarded" placeholder:"WHEN" help:"When to remove marks that applications never see (UDP and TCP options, pdm): forwarded: from packets that this host forwards; always; or never (${default}). Marks in other encodings are removed."`
+	IOAMTime    string   `name:"ioam-time" enum:"ntp,ptp,posix" default:"ntp" placeholder:"FORMAT" help:"Time stamp format of IOAM marks that Pillion did not write: ntp, ptp or posix, as in RFC 9197, section 5 (${default})."`
+	Hops        string   `enum:"off,ioam" default:"off" placeholder:"HOW" help:"ioam: show the delay of each hop, of packets with a trace of IOAM (sources with --hops ioam or --encoding ioam-trace); off: do not (${default})."`
+	JSON        bool     `name:"json" help:"Print JSON, one object per line."`
+	Clsact      bool     `hidden:"" help:"Use clsact even if the kernel has tcx."`
 }
 
 var strips = map[string]destination.Strip{
@@ -52,7 +50,7 @@ var ioamTimes = map[string]destination.IOAMTime{
 
 // Run reads marks.
 func (c *destinationCmd) Run(ctx context.Context) error {
-	options := agent.DestinationOptions{RecordFile: c.Records, JSON: c.JSON}
+	options := agent.DestinationOptions{RecordFile: c.file(), JSON: c.JSON}
 	options.Device, options.Interval = c.Dev, c.Interval
 	options.Settings = destination.Settings{
 		XDP: c.Hook == "xdp", Port: c.Port, Flows: c.Flows, Idle: c.Idle,
@@ -81,7 +79,7 @@ func (c *destinationCmd) Run(ctx context.Context) error {
 	if c.Flows < 1 || c.Flows > 1<<24 {
 		return fmt.Errorf("read flow table size: %w: %d is not between 1 and 2^24", command.ErrValue, c.Flows)
 	}
-	return agent.RunDestination(ctx, options, os.Stdout)
+	return agent.RunDestination(ctx, options, c.out())
 }
 
 // delivered reads all, local or prefixes behind this host.

@@ -40,12 +40,17 @@ func TestOutputFiles(t *testing.T) {
 			return err
 		})
 	}
-	grow := func(_ *testing.T, path string) error {
-		file, err := outfile.Path(path).Grow(0o666, []byte("records\n"))
+	records := func(t *testing.T, path string) error {
+		file, err := recordFlags{Records: outfile.Path(path)}.file().Open("a")
 		if err != nil {
 			return err
 		}
-		return file.Close()
+		file.Row().Int(1).End()
+		count, err := file.Close()
+		if err == nil && count != (outfile.Count{Written: 1}) {
+			t.Errorf("%+v", count)
+		}
+		return err
 	}
 	oml := func(t *testing.T, path string) error {
 		r, err := report.Open(report.Options{URI: "file:" + path, App: "a", Domain: "d", Sender: "s", Points: []*measure.Schema{&measure.SendPackets}})
@@ -56,8 +61,11 @@ func TestOutputFiles(t *testing.T) {
 	}
 	outputs := commandtest.Outputs{
 		Write: map[string]func(*testing.T, string) error{
-			"destination --records": grow,
-			"router --records":      grow,
+			"source run --records":  records,
+			"destination --records": records,
+			"router --records":      records,
+			"send --records":        records,
+			"receive --records":     records,
 			"router --report":       replace,
 			"send --save": func(t *testing.T, path string) error {
 				return program(t, "send", "train", "--to", "192.0.2.2", "--count", "3", "--save", path)

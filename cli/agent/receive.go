@@ -3,6 +3,7 @@ package agent
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -22,7 +23,8 @@ type receiveCmd struct {
 	Netns     string `placeholder:"NAME" help:"Network namespace of the interface and the address: a name, a path, the ID of a process in it, or a host of a lab; default: the current one."`
 	Lab       string `placeholder:"NAME" help:"Lab of the host given by --netns, if several are running."`
 	TokenFile string `placeholder:"FILE" help:"File with a token that senders must have; default: none is required."`
-	JSON      bool   `name:"json" help:"Print JSON: one object once senders can connect."`
+	recordFlags
+	JSON bool `name:"json" help:"Print JSON: one object once senders can connect."`
 }
 
 // Run serves senders until it is interrupted.
@@ -43,7 +45,11 @@ func (c *receiveCmd) Run(ctx context.Context) (err error) {
 		}
 		defer r.Namespace.Close()
 	}
-	v := view.View{Out: os.Stdout, JSON: c.JSON}
+	if r.Records, err = c.file().Open(estimator.RecordColumns...); err != nil {
+		return err
+	}
+	defer func() { _, lost := r.Records.Close(); err = errors.Join(err, lost) }()
+	v := view.View{Out: c.out(), JSON: c.JSON}
 	r.Ready = func(at net.Addr) {
 		// The senders do not depend on this line.
 		_ = v.Ready(struct {

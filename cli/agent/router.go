@@ -26,20 +26,20 @@ import (
 var errNetns = errors.New("no such network namespace")
 
 type routerCmd struct {
-	Netns       string        `placeholder:"NAME" help:"Network namespace of the router: a name, a path, the ID of a process in it, or a host of a lab; default: the current one."`
-	Lab         string        `placeholder:"NAME" help:"Lab of the host given by --netns, if several are running."`
-	Dev         string        `placeholder:"IN,OUT" help:"Only packets that enter by IN and leave by OUT; either may be omitted. Join several names with +."`
-	Filter      string        `placeholder:"RULE" help:"Only packets that match 'src=P dst=P proto=tcp sport=N dport=N'; all parts are optional."`
-	Sampling    uint32        `default:"1" placeholder:"N" help:"Profile one in N packets, at random (${default})."`
-	Duration    time.Duration `placeholder:"TIME" help:"Stop after this time, such as 30s; default: on Ctrl-C."`
-	Interval    time.Duration `default:"1s" help:"Interval of the live view (${default})."`
-	Break       time.Duration `default:"100us" help:"Minimum length of a coffee break, a period in which queued packets are not processed (${default})."`
-	Causes      bool          `default:"true" negatable:"" help:"Record the causes of coffee breaks, which adds hooks on softirqs and process switches (on)."`
-	Records     outfile.Path  `placeholder:"FILE" help:"Write one CSV line per packet to this file."`
-	RecordBytes int           `default:"4194304" placeholder:"BYTES" help:"Size of the ring buffer for records in bytes, a power of two (${default})."`
-	Report      outfile.Path  `placeholder:"FILE" help:"Write an HTML report to this file."`
-	Costs       bool          `default:"true" negatable:"" help:"Measure the cost of the BPF programs during a tenth of the time (on)."`
-	JSON        bool          `name:"json" help:"Print JSON, one object per line."`
+	Netns    string        `placeholder:"NAME" help:"Network namespace of the router: a name, a path, the ID of a process in it, or a host of a lab; default: the current one."`
+	Lab      string        `placeholder:"NAME" help:"Lab of the host given by --netns, if several are running."`
+	Dev      string        `placeholder:"IN,OUT" help:"Only packets that enter by IN and leave by OUT; either may be omitted. Join several names with +."`
+	Filter   string        `placeholder:"RULE" help:"Only packets that match 'src=P dst=P proto=tcp sport=N dport=N'; all parts are optional."`
+	Sampling uint32        `default:"1" placeholder:"N" help:"Profile one in N packets, at random (${default})."`
+	Duration time.Duration `placeholder:"TIME" help:"Stop after this time, such as 30s; default: on Ctrl-C."`
+	Interval time.Duration `default:"1s" help:"Interval of the live view (${default})."`
+	Break    time.Duration `default:"100us" help:"Minimum length of a coffee break, a period in which queued packets are not processed (${default})."`
+	Causes   bool          `default:"true" negatable:"" help:"Record the causes of coffee breaks, which adds hooks on softirqs and process switches (on)."`
+	recordFlags
+	RecordBytes int          `default:"4194304" placeholder:"BYTES" help:"Size of the ring buffer for records in bytes, a power of two (${default})."`
+	Report      outfile.Path `placeholder:"FILE" help:"Write an HTML report to this file."`
+	Costs       bool         `default:"true" negatable:"" help:"Measure the cost of the BPF programs during a tenth of the time (on)."`
+	JSON        bool         `name:"json" help:"Print JSON, one object per line."`
 }
 
 // Run profiles the router.
@@ -49,7 +49,7 @@ func (c *routerCmd) Run(ctx context.Context) error {
 	}
 	options := routerreport.Options{
 		Name: c.Netns, Filter: c.Filter, Duration: c.Duration, Interval: c.Interval,
-		RecordFile: c.Records, Page: c.Report, JSON: c.JSON, Warnings: os.Stderr,
+		RecordFile: c.file(), Page: c.Report, JSON: c.JSON, Warnings: os.Stderr,
 		Options: router.Options{Sampling: c.Sampling, RecordBytes: c.RecordBytes, Costs: c.Costs, Causes: c.Causes, Break: c.Break},
 	}
 	if c.Interval <= 0 || c.Duration < 0 || c.Break <= 0 {
@@ -66,7 +66,7 @@ func (c *routerCmd) Run(ctx context.Context) error {
 		}
 		defer options.Namespace.Close()
 	}
-	return routerreport.Run(ctx, options, os.Stdout)
+	return routerreport.Run(ctx, options, c.out())
 }
 
 // devices reads IN,OUT.

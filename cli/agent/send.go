@@ -72,6 +72,7 @@ type sendCmd struct {
 	NoDriver  bool          `group:"Accuracy:" name:"no-driver-times" help:"Do not record when the driver gets each packet."`
 
 	JSON        bool `group:"Output:" name:"json" help:"Print JSON: one object per packet, and a summary."`
+	recordFlags `group:"Output:"`
 	reportFlags `group:"Output:"`
 }
 
@@ -80,7 +81,7 @@ func (c *sendCmd) Run(ctx context.Context, line *kong.Context) (failed error) {
 	options := sender.Options{
 		Device: c.Dev, Late: c.Late, JSON: c.JSON, Mechanism: c.Mechanism, Sequential: c.Mode == "sequential",
 		Lead: c.Lead, DropLate: c.DropLate, NoDriver: c.NoDriver, Flows: map[string]*frame.Header{},
-		Replies: c.Replies, Wait: c.Wait, Stream: c.Proto == tcpStream, FixedPorts: c.From != "",
+		RecordFile: c.file(), Replies: c.Replies, Wait: c.Wait, Stream: c.Proto == tcpStream, FixedPorts: c.From != "",
 	}
 	file, source, err := c.packets(&options)
 	if err != nil {
@@ -135,7 +136,7 @@ func (c *sendCmd) Run(ctx context.Context, line *kong.Context) (failed error) {
 		}
 		defer func() { failed = errors.Join(failed, finish(options.Report)) }()
 	}
-	err = sender.Run(ctx, options, os.Stdout)
+	err = sender.Run(ctx, options, c.out())
 	if errors.Is(err, context.Canceled) {
 		return nil // interrupted, which is how a stream ends
 	}

@@ -58,7 +58,7 @@ var conditional = []struct {
 	{[]string{"wait"}, "--replies", func(c *sendCmd, h *frame.Header) bool { return c.Replies }},
 	{[]string{"lab"}, "--netns", func(c *sendCmd, h *frame.Header) bool { return c.Netns != "" }},
 	{
-		[]string{"mechanism", "lead", "late", "drop-late", "no-driver-times", "replies", "oml", "json"}, "packets that are sent, not saved (--save)",
+		[]string{"mechanism", "lead", "late", "drop-late", "no-driver-times", "replies", "oml", "json", "records", "records-format"}, "packets that are sent, not saved (--save)",
 		func(c *sendCmd, h *frame.Header) bool { return c.Save == "" },
 	},
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"os"
 	"time"
 
 	"pillion.dev/agent"
@@ -49,6 +48,7 @@ type sourceRunCmd struct {
 	Interval time.Duration `default:"1s" help:"Interval of the live view (${default})."`
 	JSON     bool          `name:"json" help:"Print JSON, one object per line."`
 	Clsact   bool          `hidden:"" help:"Use clsact even if the kernel has tcx."`
+	recordFlags
 	session.Sampling
 }
 
@@ -80,8 +80,8 @@ func (c *sourceRunCmd) Run(ctx context.Context) error {
 	}
 	return agent.RunSource(ctx, agent.SourceOptions{
 		LocalSource: runner.LocalSource{Device: c.Dev, Settings: settings, Lease: time.Duration(c.Lease)},
-		Interval:    c.Interval, JSON: c.JSON,
-	}, os.Stdout)
+		Interval:    c.Interval, RecordFile: c.file(), JSON: c.JSON,
+	}, c.out())
 }
 
 func (c *sourceRunCmd) settings() (source.Settings, error) {

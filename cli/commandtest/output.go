@@ -2,6 +2,7 @@ package commandtest
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -104,16 +105,17 @@ func tryOutput(t *testing.T, write func(t *testing.T, path string) error) {
 		if err := unix.Mkfifo(path, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		read := make(chan []byte, 1)
-		go func() {
-			text, _ := os.ReadFile(path)
-			read <- text
-		}()
+		// Open before it is written, and large enough for it: nothing has to wait.
+		reader, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer reader.Close()
 		if err := write(t, path); err != nil {
 			t.Fatal(err)
 		}
-		if text := <-read; len(text) == 0 {
-			t.Error("the reader got nothing")
+		if text, err := io.ReadAll(reader); len(text) == 0 {
+			t.Errorf("the reader got nothing: %v", err)
 		}
 		if info, err := os.Lstat(path); err != nil || info.Mode()&fs.ModeNamedPipe == 0 {
 			t.Errorf("the FIFO was replaced: %v", err)
