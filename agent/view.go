@@ -141,9 +141,7 @@ func (v deviceView) path(p validation.Path) error {
 
 // hidden prints what hides a program; empty: nothing any more.
 func (v deviceView) hidden(text string) error {
-	return v.Print(struct {
-		Hidden string `json:"hidden"`
-	}{text}, "%s  %s\n", time.Now().Format(time.TimeOnly), cmp.Or(text, "packets reach the program again"))
+	return v.Print(map[string]string{"hidden": text}, "%s  %s\n", time.Now().Format(time.TimeOnly), cmp.Or(text, "packets reach the program again"))
 }
 
 // sourceSummary is the last line of JSON.

@@ -32,7 +32,7 @@ func (s State) Encode() ([]byte, error) {
 	s.Bound()
 	text, err := json.Marshal(s)
 	if err == nil && len(text) > StateMax {
-		s.omit("counters of tasks", len(s.Tasks))
+		s.Omitted["counters of tasks"] += len(s.Tasks)
 		for i := range s.Tasks {
 			s.Tasks[i].Counters = nil
 		}
@@ -50,29 +50,29 @@ func (s State) Encode() ([]byte, error) {
 // Bound leaves out what exceeds a limit or is invalid, counts it in Omitted, and truncates texts.
 // Nothing of a host makes its whole report invalid.
 func (s *State) Bound() {
-	reduceMap(s.Omitted, countersMax, func(kind string, count int) bool { return short(kind) && count > 0 })
+	if s.Omitted == nil {
+		s.Omitted = map[string]int{}
+	}
 	for _, text := range []*string{&s.Version, &s.Kernel, &s.Boot, &s.Clock.By, &s.Spool.DiskError} {
 		*text = Clip(*text)
 	}
-	s.omit("capabilities", reduce(&s.Capabilities, capabilitiesMax, short))
-	s.omit("labels", reduceMap(s.Labels, labelsMax, ValidLabel))
-	s.omit("interfaces", reduce(&s.Interfaces, len(s.Interfaces), func(i Interface) bool { return short(i.Name) }))
+	s.Omitted["capabilities"] += reduce(&s.Capabilities, capabilitiesMax, short)
+	s.Omitted["labels"] += reduceMap(s.Labels, labelsMax, ValidLabel)
+	s.Omitted["interfaces"] += reduce(&s.Interfaces, len(s.Interfaces), func(i Interface) bool { return short(i.Name) })
 	for i := range s.Interfaces {
-		s.omit("addresses", reduce(&s.Interfaces[i].Addresses, len(s.Interfaces[i].Addresses), func(text string) bool {
-			_, err := netip.ParsePrefix(text)
-			return err == nil
-		}))
+		s.Omitted["addresses"] += reduce(&s.Interfaces[i].Addresses, len(s.Interfaces[i].Addresses), isPrefix)
 	}
-	s.omit("addresses", s.BoundAddresses(AddressesMax))
-	s.omit("interfaces", reduce(&s.Interfaces, interfacesMax, nil))
-	s.omit("tasks", reduce(&s.Tasks, tasksMax, func(t TaskState) bool { return short(t.Session) && short(t.Role) && short(t.Device) }))
+	s.Omitted["addresses"] += s.BoundAddresses(AddressesMax)
+	s.Omitted["interfaces"] += reduce(&s.Interfaces, interfacesMax, nil)
+	s.Omitted["tasks"] += reduce(&s.Tasks, tasksMax, func(t TaskState) bool { return short(t.Session) && short(t.Role) && short(t.Device) })
 	for i := range s.Tasks {
 		t := &s.Tasks[i]
 		t.Error, t.Limit, t.Hidden = Clip(t.Error), Clip(t.Limit), Clip(t.Hidden)
-		s.omit("counters of tasks", reduceMap(t.Counters, countersMax, func(name string, _ uint64) bool { return short(name) }))
-		s.omit("peers of tasks", reduce(&t.Missing, peersMax, short))
-		s.omit("peers of tasks", reduceMap(t.OtherFlows, peersMax, func(agent, fields string) bool { return short(agent) && short(fields) }))
+		s.Omitted["counters of tasks"] += reduceMap(t.Counters, countersMax, func(name string, _ uint64) bool { return short(name) })
+		s.Omitted["peers of tasks"] += reduce(&t.Missing, peersMax, short)
+		s.Omitted["peers of tasks"] += reduceMap(t.OtherFlows, peersMax, func(agent, fields string) bool { return short(agent) && short(fields) })
 	}
+	reduceMap(s.Omitted, countersMax, func(kind string, count int) bool { return short(kind) && count > 0 })
 }
 
 // BoundAddresses leaves out the addresses beyond a number, first those of interfaces that are down, and
@@ -87,13 +87,10 @@ func (s *State) BoundAddresses(limit int) (omitted int) {
 		return 0
 	}
 	rank := func(i Interface) int {
-		switch {
-		case !i.Up:
-			return 2
-		case len(i.Addresses) == 0:
-			return 1
+		if i.Up && len(i.Addresses) > 0 {
+			return 0
 		}
-		return 0
+		return 1
 	}
 	slices.SortStableFunc(s.Interfaces, func(a, b Interface) int { return cmp.Compare(rank(a), rank(b)) })
 	for i := range s.Interfaces {
@@ -101,16 +98,6 @@ func (s *State) BoundAddresses(limit int) (omitted int) {
 		limit -= len(s.Interfaces[i].Addresses)
 	}
 	return omitted
-}
-
-func (s *State) omit(kind string, count int) {
-	if count == 0 {
-		return
-	}
-	if s.Omitted == nil {
-		s.Omitted = map[string]int{}
-	}
-	s.Omitted[kind] += count
 }
 
 // OmittedText names what a report leaves out, with counts; empty: nothing.
@@ -145,6 +132,11 @@ func reduceMap[V any](entries map[string]V, limit int, valid func(string, V) boo
 }
 
 func short(text string) bool { return len(text) <= TextMax }
+
+func isPrefix(text string) bool {
+	_, err := netip.ParsePrefix(text)
+	return err == nil
+}
 
 // Clip truncates a text to TextMax bytes of UTF-8.
 func Clip(text string) string {

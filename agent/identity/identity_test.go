@@ -260,8 +260,9 @@ func TestRenewAndStanding(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	now := time.Now() // an hour into two
-	if i.Due(now) || !i.Due(now.Add(21*time.Minute)) || i.Due(now.Add(19*time.Minute)) || !i.Due(now.Add(-2*time.Hour)) { // by then it is not valid yet
+	// An hour into two.
+	now := time.Now()
+	if i.Due(now) || !i.Due(now.Add(21*time.Minute)) || i.Due(now.Add(19*time.Minute)) || !i.Due(now.Add(-2*time.Hour)) { // the last one: it is not valid yet
 		t.Error("renewal is due at the wrong time")
 	}
 	config := i.TLS()

@@ -91,9 +91,6 @@ func (r *Remote) receive() error {
 			r.mu.Lock()
 			sink := r.sink
 			r.mu.Unlock()
-			if sink == nil {
-				return errNotStarted
-			}
 			sink(point, row)
 		case kindReply:
 			memory = nil

@@ -99,7 +99,7 @@ func (s *deviceSource) addressProved(proof validation.Proof) {
 	if proof.State != validation.Passed {
 		level = slog.LevelWarn
 	}
-	s.log.Log(context.Background(), level, "address proof "+string(proof.State), "device", s.name(), "found", proof.Text())
+	s.log.Log(context.Background(), level, "address proof "+string(proof.State), "device", *s.name.Load(), "found", proof.Text())
 	if s.proved != nil {
 		s.proved()
 	}

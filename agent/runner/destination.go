@@ -45,8 +45,7 @@ type deviceDestination struct {
 	table       peerTable
 	pulse       session.Pulse // what is known of the peers' clocks
 	err         error         // of the last reading
-	sight       sight
-	copying     error // of the records
+	copying     error         // of the records
 	// Reports of sources: see settle.go.
 	waiting      []waitingReport
 	waitingFlows int
@@ -199,8 +198,12 @@ func (d *deviceDestination) follow(tasks []destinationTask) error {
 		return err
 	}
 	d.device = now
-	if local := tasks[0].local; local != nil && d.look() && local.Hidden != nil {
-		if err := local.Hidden(d.sight.text); err != nil {
+	if local := tasks[0].local; local != nil {
+		hidden, changed, err := d.probe.Hidden(d.now().steady)
+		if err == nil && changed && local.Hidden != nil {
+			err = local.Hidden(hidden)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -392,14 +395,6 @@ func (d *deviceDestination) setClocks(pulse session.Pulse) {
 	d.pulse = pulse
 }
 
-// look finds out whether packets reach the program.
-func (d *deviceDestination) look() (changed bool) {
-	return d.sight.look(d.now().steady, d.log, d.probe, func() (uint64, error) {
-		tally, err := d.probe.Tally()
-		return tally.Seen, err
-	})
-}
-
 // counters are those of the device.
 func (d *deviceDestination) counters(tally destination.Tally) map[string]uint64 {
 	all := map[string]uint64{
@@ -422,9 +417,9 @@ func (d *deviceDestination) counters(tally destination.Tally) map[string]uint64 
 func (d *deviceDestination) states() []session.TaskState {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.look()
+	hidden, _, unsure := d.probe.Hidden(d.now().steady)
 	tally, uncounted := d.probe.Tally()
-	err := errors.Join(d.err, d.copying, uncounted)
+	err := errors.Join(d.err, d.copying, uncounted, unsure)
 	var states []session.TaskState
 	for _, r := range d.subscribers {
 		counters := d.counters(tally)
@@ -446,7 +441,7 @@ func (d *deviceDestination) states() []session.TaskState {
 		}
 		state := session.TaskState{
 			Session: r.task.Session, Role: roleDestination, Device: d.device.Name, Running: err == nil, Counters: counters,
-			Missing: r.missing.peers(), Hidden: d.sight.text, Limit: joinLimits(d.sight.text, d.limit(r, tally.Mismatches), r.apart.limit(time.Duration(r.task.Block))),
+			Missing: r.missing.peers(), Hidden: hidden, Limit: joinLimits(hidden, d.limit(r, tally.Mismatches), r.apart.limit(time.Duration(r.task.Block))),
 			OtherFlows: r.otherFlows(tally.Mismatches),
 		}
 		if err != nil {

@@ -2,8 +2,6 @@ package runner
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"time"
 )
 
@@ -27,11 +25,11 @@ func (r *Runner) followInjected(ctx context.Context) {
 			for device := range probes {
 				switch d := device.(type) {
 				case *deviceDestination:
-					if !slices.Contains(slices.Collect(maps.Values(r.destinations)), d) {
+					if r.destinations[d.device.Name] != d {
 						delete(probes, device)
 					}
 				case *deviceSource:
-					if !slices.Contains(slices.Collect(maps.Values(r.sources)), d) {
+					if r.sources[d.device.Name] != d {
 						delete(probes, device)
 					}
 				}

@@ -140,10 +140,7 @@ func (s *Source) Run(ctx context.Context, interval time.Duration, show func() er
 		select {
 		case <-ctx.Done():
 			return s.readBlocks()
-		case _, open := <-changes:
-			if !open {
-				changes = nil
-			}
+		case <-changes:
 			err = s.follow()
 		case <-blocks:
 			err = s.readBlocks()
@@ -186,10 +183,11 @@ func (s *Source) follow() error {
 		return err
 	}
 	s.running.renew(session.Pulse{})
-	if s.running.look() && s.hidden != nil {
-		return errors.Join(s.running.err, s.hidden(s.running.sight.text))
+	hidden, changed, err := s.running.probe.Hidden(s.running.now().steady)
+	if err == nil && changed && s.hidden != nil {
+		err = s.hidden(hidden)
 	}
-	return s.running.err
+	return errors.Join(s.running.err, err)
 }
 
 // Change changes how packets are marked, and which, while traffic flows: what a Policy has, and

@@ -33,13 +33,13 @@ func (r *Runner) byIndex(placed map[string]deviceTasks) map[string]deviceTasks {
 
 // rename gives what runs on devices the names of these that byIndex has found.
 func (r *Runner) rename() {
-	rekey(r.sources, r.names, func(s *deviceSource) int { return s.device.Index }, func(s *deviceSource) { r.report(roleSource, s.name(), s.close()) })
-	rekey(r.destinations, r.names, func(d *deviceDestination) int { return d.device.Index }, func(d *deviceDestination) { r.report(roleDestination, d.device.Name, d.close()) })
+	rekey(r.sources, r.names, func(s *deviceSource) int { return s.device.Index })
+	rekey(r.destinations, r.names, func(d *deviceDestination) int { return d.device.Index })
 }
 
-// rekey moves what runs on a renamed device to its new name, and closes what runs on a device that
-// is gone if another one has taken its name.
-func rekey[T any](running map[string]T, names map[int]string, index func(T) int, gone func(T)) {
+// rekey moves what runs on a renamed device to its new name. What runs on a device that is gone, and
+// whose name another one has taken, gets a name without tasks.
+func rekey[T any](running map[string]T, names map[int]string, index func(T) int) {
 	renamed := map[string]T{}
 	for name, one := range running {
 		if now, ok := names[index(one)]; ok && now != name {
@@ -48,8 +48,8 @@ func rekey[T any](running map[string]T, names map[int]string, index func(T) int,
 		}
 	}
 	for name, one := range renamed {
-		if last, ok := running[name]; ok {
-			gone(last)
+		if gone, ok := running[name]; ok {
+			running[name+" (removed)"] = gone
 		}
 		running[name] = one
 	}

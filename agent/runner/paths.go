@@ -108,7 +108,7 @@ func (s *deviceSource) pathChanged(path validation.Path) {
 	if path.State != validation.Passed {
 		level = slog.LevelWarn
 	}
-	s.log.Log(context.Background(), level, "path validation "+string(path.State), "device", s.name(),
+	s.log.Log(context.Background(), level, "path validation "+string(path.State), "device", *s.name.Load(),
 		"address", path.Address, "encoding", path.Encoding, "found", path.Text())
 }
 

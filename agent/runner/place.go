@@ -141,8 +141,7 @@ func from(task session.SourceTask) (narrow []fivetuple.Filter, limit string, err
 	if len(own)*len(filters) > source.RulesMax {
 		own = preferred(own, task.Peers)
 	}
-	omitted := 0
-	for _, prefix := range own {
+	for i, prefix := range own {
 		var rules []fivetuple.Filter
 		for _, filter := range filters {
 			if narrowed, ok := filter.From(prefix); ok {
@@ -150,17 +149,14 @@ func from(task session.SourceTask) (narrow []fivetuple.Filter, limit string, err
 			}
 		}
 		if len(narrow)+len(rules) > source.RulesMax {
-			omitted++
-			continue
+			limit = fmt.Sprintf("packets from %d of %d addresses of this host are not marked: a source has %d rules; name the addresses to measure in the filters of the session",
+				len(own)-i, len(own), source.RulesMax)
+			break
 		}
 		narrow = append(narrow, rules...)
 	}
 	if len(narrow) == 0 {
 		return nil, "", errForeign
-	}
-	if omitted > 0 {
-		limit = fmt.Sprintf("packets from %d of %d addresses of this host are not marked: a source has %d rules; name the addresses to measure in the filters of the session",
-			omitted, len(own), source.RulesMax)
 	}
 	return narrow, limit, nil
 }
@@ -168,25 +164,16 @@ func from(task session.SourceTask) (narrow []fivetuple.Filter, limit string, err
 // preferred returns the prefixes in the order in which they are used: first those with the
 // addresses that this host itself chooses for packets to the peers.
 func preferred(own []netip.Prefix, peers []session.Peer) []netip.Prefix {
-	var chosen []netip.Addr
+	chosen := map[netip.Addr]bool{}
 	for _, peer := range peers {
-		for _, text := range peer.Addresses {
-			address, err := netip.ParseAddr(text)
-			if err != nil {
-				continue
-			}
-			routes, err := netlink.RouteGet(net.IP(address.AsSlice()))
-			if err != nil || len(routes) == 0 {
-				continue
-			}
-			if src, ok := netip.AddrFromSlice(routes[0].Src); ok {
-				chosen = append(chosen, src.Unmap())
+		for _, end := range peer.Ends() {
+			if routes, err := netlink.RouteGet(net.IP(end.Addr().AsSlice())); err == nil && len(routes) > 0 {
+				src, _ := netip.AddrFromSlice(routes[0].Src)
+				chosen[src.Unmap()] = true
 			}
 		}
 	}
-	first := func(p netip.Prefix) bool { return slices.ContainsFunc(chosen, p.Contains) }
-	others := slices.DeleteFunc(slices.Clone(own), first)
-	return append(slices.DeleteFunc(slices.Clone(own), func(p netip.Prefix) bool { return !first(p) }), others...)
+	return slices.SortedStableFunc(slices.Values(own), func(a, b netip.Prefix) int { return compareFlags(!chosen[a.Addr()], !chosen[b.Addr()]) })
 }
 
 // errNoRoute is a peer that this host cannot reach.

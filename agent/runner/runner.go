@@ -121,15 +121,9 @@ func (r *Runner) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case _, open := <-changes:
-			if !open {
-				changes = nil
-			}
+		case <-changes:
 			r.follow()
 		case <-ticks.C:
-			if changes == nil && ctx.Err() == nil {
-				changes, _ = hook.WatchDevices(ctx)
-			}
 			r.follow()
 		case <-r.proved:
 			r.mu.Lock()

@@ -9,7 +9,7 @@ import (
 	"math/bits"
 	"net/netip"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"pillion.dev/agent/validation"
@@ -22,7 +22,7 @@ import (
 // says.
 type deviceSource struct {
 	device hook.Device
-	naming sync.Mutex // held to change device, and to read it without the lock of the runner
+	name   atomic.Pointer[string] // of the device, for those that do not hold the lock of the runner
 	owner  *hook.Owner
 	probe  *source.Source
 	tasks  []sourceTask
@@ -44,7 +44,6 @@ type deviceSource struct {
 	resume map[string]time.Duration
 	// paths validates the paths of packets; nil if that is switched off.
 	paths *validation.Prober
-	sight sight
 	// validated: encodings are used only on paths that they arrive on. Otherwise paths, if
 	// there, proves addresses only.
 	validated bool
@@ -89,6 +88,7 @@ func openSource(name string, tasks []sourceTask, options Options, proved func())
 		resume: map[string]time.Duration{}, leased: map[string]bool{}, begun: map[string]bool{},
 		pathFound: tasks[0].pathFound, proved: proved, self: options.self, log: options.Log, now: options.now,
 	}
+	s.name.Store(&device.Name)
 	if s.now == nil {
 		s.now = present
 	}
@@ -163,13 +163,6 @@ func (s *deviceSource) follow(tasks []sourceTask, pulse session.Pulse) error {
 	return s.choose(pulse)
 }
 
-// name is the device's, for those that do not hold the lock of the runner.
-func (s *deviceSource) name() string {
-	s.naming.Lock()
-	defer s.naming.Unlock()
-	return s.device.Name
-}
-
 // rebase notes what the device has counted before sessions that begin now.
 func (s *deviceSource) rebase(tasks []sourceTask) error {
 	before := map[string]baseline{}
@@ -198,9 +191,8 @@ func (s *deviceSource) followDevice() error {
 		if err := s.probe.Follow(now); err != nil {
 			return err
 		}
-		s.naming.Lock()
 		s.device = now
-		s.naming.Unlock()
+		s.name.Store(&now.Name)
 		s.sent.rename(now.Name)
 	}
 	if present, err := s.probe.Present(); err != nil {
@@ -271,14 +263,6 @@ func alive(task sourceTask, pulse session.Pulse) []netip.Addr {
 	return addresses
 }
 
-// look finds out whether packets reach the program.
-func (s *deviceSource) look() (changed bool) {
-	return s.sight.look(s.now().steady, s.log, s.probe, func() (uint64, error) {
-		tally, err := s.probe.Tally()
-		return tally.Seen, err
-	})
-}
-
 // counters are those of the device.
 func counters(tally source.Tally) map[string]uint64 {
 	all := map[string]uint64{
@@ -307,18 +291,18 @@ func counters(tally source.Tally) map[string]uint64 {
 
 func (s *deviceSource) states() []session.TaskState {
 	pending := s.paths != nil && s.paths.Pending() // first: none is counted as pending afterwards
-	s.look()
+	hidden, _, unsure := s.probe.Hidden(s.now().steady)
 	tally, uncounted := s.probe.Tally()
-	err := errors.Join(s.err, uncounted)
+	err := errors.Join(s.err, uncounted, unsure)
 	current := map[string]uint64{}
 	s.countPaths(current)
-	limit := joinLimits(s.sight.text, tally.Connections.Limit, s.countAddresses(current), s.pathLimit())
+	limit := joinLimits(hidden, tally.Connections.Limit, s.countAddresses(current), s.pathLimit())
 	err = errors.Join(err, s.collect())
 	var states []session.TaskState
 	for _, task := range s.tasks {
 		deferred, unread := s.sent.state(task.Session)
 		state := session.TaskState{
-			Session: task.Session, Role: roleSource, Device: s.device.Name, Running: err == nil, Hidden: s.sight.text, Counters: counters(tally),
+			Session: task.Session, Role: roleSource, Device: s.device.Name, Running: err == nil, Hidden: hidden, Counters: counters(tally),
 		}
 		if uncounted == nil {
 			s.before[task.Session].subtract(state.Counters)

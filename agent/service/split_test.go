@@ -19,8 +19,10 @@ func TestStopBeforeStart(t *testing.T) {
 	}
 	defer mute.Close()
 	near, far := net.Pipe()
+	folder := t.TempDir()
+	t.Chdir(folder) // where confine starts this part
 	told := setup{
-		Config: Config{Server: mute.Addr().String(), Name: "a", Folder: t.TempDir()}, Token: "pj_" + strings.Repeat("0", 64) + "_secret", Spool: 1 << 20, Reported: 1 << 20,
+		Config: Config{Server: mute.Addr().String(), Name: "a", Folder: folder}, Token: "pj_" + strings.Repeat("0", 64) + "_secret", Spool: 1 << 20, Reported: 1 << 20,
 	}
 	ended := make(chan error, 1)
 	go func() {

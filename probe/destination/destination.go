@@ -343,11 +343,10 @@ func (d *Destination) FollowClock() error {
 // Present reports whether the program is still on the device.
 func (d *Destination) Present() (bool, error) { return d.attachment.Present() }
 
-// Passed is hook.Attachment.Passed.
-func (d *Destination) Passed() (uint64, error) { return d.attachment.Passed() }
-
-// HiddenText is hook.Attachment.HiddenText.
-func (d *Destination) HiddenText() (string, error) { return d.attachment.HiddenText() }
+// Hidden is hook.Attachment.Hidden.
+func (d *Destination) Hidden(now time.Duration) (text string, changed bool, err error) {
+	return d.attachment.Hidden(now, func() (uint64, error) { t, err := d.Tally(); return t.Seen, err })
+}
 
 // Cost is what the program cost since Open, where the kernel counts it.
 func (d *Destination) Cost() (cost hook.Cost, counted bool, err error) {

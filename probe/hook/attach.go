@@ -53,6 +53,7 @@ type Attachment struct {
 	filter  *netlink.BpfFilter // clsact
 	detach  func() error       // tcx and XDP that stay
 	id      ebpf.ProgramID
+	sight   sight
 }
 
 // Attach puts the program on the device. A program of the same name that an

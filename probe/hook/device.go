@@ -55,7 +55,7 @@ func Find(name string) (Device, error) {
 func (d Device) Now() (Device, error) {
 	link, err := netlink.LinkByIndex(d.Index)
 	if errors.As(err, &netlink.LinkNotFoundError{}) {
-		return Device{}, fmt.Errorf("follow device %q: %w: it was removed", d.Name, ErrNoDevice)
+		err = fmt.Errorf("%w: it was removed", ErrNoDevice)
 	}
 	if err != nil {
 		return Device{}, fmt.Errorf("follow device %q: %w", d.Name, err)

@@ -1,69 +1,127 @@
 package hook
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"github.com/vishvananda/netlink"
 )
 
+const (
+	sightEvery = 900 * time.Millisecond
+	// hiddenLeast is how many packets have to pass before they say anything.
+	hiddenLeast = 10
+)
+
 // passing programs are Pillion's, which end no chain.
 var passing = []string{"source_tc", "source_dispatch", "source_return", "destination_tc"}
 
-// Passed returns the packets that the device has counted in the direction of the attachment.
-func (a *Attachment) Passed() (packets uint64, err error) {
-	l, err := netlink.LinkByIndex(a.device.Index)
-	if err != nil {
-		return 0, fmt.Errorf("count packets of device %q: %w", a.device.Name, err)
-	}
-	switch statistics := l.Attrs().Statistics; {
-	case statistics == nil:
-		return 0, nil
-	case a.options.Point == Egress:
-		return statistics.TxPackets, nil
-	default:
-		return statistics.RxPackets, nil
-	}
+// sight is what is known of whether packets reach a program.
+type sight struct {
+	checked        time.Duration
+	text           string
+	hidden         bool
+	steady, missed int // checks in which the program saw nothing, and packets passed nevertheless
+	passed, seen   uint64
 }
 
-// Ahead returns what a packet meets before the program, in that order, each as NAME (ID): programs
-// of others and filters of traffic control, any of which may end the chain. XDP programs, and what
-// comes before a program of XDP, are not among them.
-func (a *Attachment) Ahead() (others []string, err error) {
-	if a.options.Point == XDP {
-		return nil, nil
+// Hidden says which programs and filters of others run before this program and keep packets from
+// it; empty: none. It compares what the program has seen with the packets of the device, about once
+// a second, and reports whether that has changed; now is of the monotonic clock. It knows nothing of what comes before XDP, or is XDP.
+func (a *Attachment) Hidden(now time.Duration, seen func() (uint64, error)) (text string, changed bool, err error) {
+	s := &a.sight
+	if a.options.Point == XDP || s.checked != 0 && now-s.checked < sightEvery {
+		return s.text, false, nil
 	}
-	result, err := link.QueryPrograms(link.QueryOptions{Target: a.device.Index, Attach: a.attachType()})
-	if err != nil && (a.filter == nil || withoutTCX(err) == err) {
-		return nil, fmt.Errorf("list programs on device %q: %w", a.device.Name, err)
+	s.checked = now
+	var others []string
+	var count uint64
+	l, err := netlink.LinkByIndex(a.device.Index)
+	if err == nil {
+		count, err = seen()
 	}
+	if err == nil && l.Attrs().Statistics != nil {
+		passed := l.Attrs().Statistics.RxPackets
+		if a.options.Point == Egress {
+			passed = l.Attrs().Statistics.TxPackets
+		}
+		if s.misses(passed, count) {
+			others, err = a.ahead(l)
+		}
+	}
+	if err != nil {
+		return "", false, fmt.Errorf("check whether packets on %q reach the program: %w", a.device.Name, err)
+	}
+	if len(others) > 0 {
+		text = fmt.Sprintf("hidden by %s: packets on %s do not reach Pillion's program, which runs after it",
+			strings.Join(others[:min(len(others), 3)], " or "), l.Attrs().Name)
+	}
+	changed = text != s.text
+	s.text = text
+	return text, changed, nil
+}
+
+// misses reports whether the program is hidden: packets passed the device and it saw none, in two
+// checks after one without any change, since the counters of cards lag. It no longer is when it sees
+// a quarter of them.
+func (s *sight) misses(passed, seen uint64) bool {
+	saw, went := seen-s.seen, passed-s.passed
+	switch {
+	case passed < s.passed: // the counter was reset
+		s.steady, s.missed = 0, 0
+	case s.hidden && went < hiddenLeast:
+		return true
+	case s.hidden:
+		s.hidden, s.steady, s.missed = saw < went/4, 0, 0
+	case saw != 0:
+		s.steady, s.missed = 0, 0
+	case s.steady == 0:
+		s.steady = 1
+	case went < hiddenLeast:
+		return false
+	default:
+		s.missed++
+		s.hidden = s.missed == 2
+		return s.hidden
+	}
+	s.passed, s.seen = passed, seen
+	return s.hidden
+}
+
+// ahead returns what a packet meets before the program, in that order, each as NAME (ID).
+func (a *Attachment) ahead(l netlink.Link) (others []string, err error) {
 	add := func(name string, id uint32) {
 		if !slices.Contains(passing, name) {
 			others = append(others, fmt.Sprintf("%s (%d)", name, id))
 		}
 	}
-	if result != nil {
-		for _, p := range result.Programs {
-			if p.ID == a.id {
-				return others, nil
-			}
-			add(nameOf(p.ID), uint32(p.ID))
+	result, err := link.QueryPrograms(link.QueryOptions{Target: a.device.Index, Attach: a.attachType()})
+	if err != nil && (a.filter == nil || !errors.Is(withoutTCX(err), ebpf.ErrNotSupported)) {
+		return nil, err
+	}
+	for i := 0; err == nil && i < len(result.Programs); i++ {
+		id := result.Programs[i].ID
+		if id == a.id {
+			return others, nil
 		}
+		name := "program" // reading its name needs CAP_SYS_ADMIN
+		if program, err := ebpf.NewProgramFromID(id); err == nil {
+			if info, err := program.Info(); err == nil {
+				name = info.Name
+			}
+			program.Close()
+		}
+		add(name, uint32(id))
 	}
 	if a.filter == nil {
 		return nil, nil // it has been taken off
 	}
-	l, err := netlink.LinkByIndex(a.device.Index)
-	if err != nil {
-		return nil, fmt.Errorf("list filters of device %q: %w", a.device.Name, err)
-	}
 	filters, err := netlink.FilterList(l, a.filter.Parent)
-	if err != nil {
-		return nil, fmt.Errorf("list filters of device %q: %w", a.device.Name, err)
-	}
 	for _, f := range filters {
 		bpf, ok := f.(*netlink.BpfFilter)
 		switch {
@@ -75,63 +133,5 @@ func (a *Attachment) Ahead() (others []string, err error) {
 			add(f.Type()+" filter", f.Attrs().Handle)
 		}
 	}
-	return nil, nil
-}
-
-// nameOf needs CAP_SYS_ADMIN.
-func nameOf(id ebpf.ProgramID) string {
-	program, err := ebpf.NewProgramFromID(id)
-	if err != nil {
-		return "program"
-	}
-	defer program.Close()
-	info, err := program.Info()
-	if err != nil || info.Name == "" {
-		return "program"
-	}
-	return info.Name
-}
-
-// Sight finds out from counters whether packets reach a program.
-type Sight struct {
-	hidden         bool
-	steady, missed int // checks in which the program saw nothing, and packets passed nevertheless
-	passed, seen   uint64
-}
-
-// hiddenLeast is how many packets have to pass before they say anything.
-const hiddenLeast = 10
-
-// Hidden compares what passed the device, read first, with what the program saw; it is called about
-// once a second. A program is hidden once packets passed and it saw none, in two checks after one
-// without any change, since the counters of cards lag. It is no longer hidden when it sees a
-// quarter of them.
-func (s *Sight) Hidden(passed, seen uint64) bool {
-	saw, went := seen-s.seen, passed-s.passed
-	switch {
-	case passed < s.passed: // the counter was reset
-		*s = Sight{hidden: s.hidden, passed: passed, seen: seen}
-	case s.hidden && went < hiddenLeast:
-	case s.hidden:
-		*s = Sight{hidden: saw < went/4, passed: passed, seen: seen}
-	case saw != 0 || s.steady == 0:
-		*s = Sight{passed: passed, seen: seen}
-		if saw == 0 {
-			s.steady = 1
-		}
-	case went >= hiddenLeast:
-		s.missed++
-		s.hidden = s.missed >= 2
-	}
-	return s.hidden
-}
-
-// HiddenText says what hides a program; empty if there is nothing before it.
-func (a *Attachment) HiddenText() (string, error) {
-	others, err := a.Ahead()
-	if err != nil || len(others) == 0 {
-		return "", err
-	}
-	return fmt.Sprintf("hidden by %s: packets on %s do not reach Pillion's program, which runs after it",
-		strings.Join(others[:min(len(others), 3)], " or "), a.device.Name), nil
+	return nil, err
 }

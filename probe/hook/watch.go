@@ -9,43 +9,46 @@ import (
 )
 
 // WatchDevices signals that devices of the calling thread's network namespace were created, removed
-// or renamed, or have another MTU, until the context ends or the kernel drops an event; then it
-// closes the channel. Several changes may be one signal.
+// or renamed, or have another MTU, until the context ends. Several changes may be one signal.
 func WatchDevices(ctx context.Context) (<-chan struct{}, error) {
-	links, done := make(chan netlink.LinkUpdate), make(chan struct{})
-	if err := netlink.LinkSubscribe(links, done); err != nil {
-		close(done)
+	links, err := subscribe(ctx)
+	if err != nil {
 		return nil, fmt.Errorf("watch devices: %w", err)
 	}
-	stop := context.AfterFunc(ctx, func() { close(done) }) // which closes the links
 	changed := make(chan struct{}, 1)
-	go func() {
-		defer close(changed)
-		defer func() {
-			if stop() {
-				close(done)
-			}
-		}()
-		type shape struct {
-			name string
-			mtu  int
+	signal := func() {
+		select {
+		case changed <- struct{}{}:
+		default:
 		}
-		known := map[int]shape{}
-		for link := range links {
-			attrs := link.Attrs()
-			now := shape{attrs.Name, attrs.MTU}
-			if link.Header.Type == unix.RTM_DELLINK {
-				delete(known, attrs.Index)
-			} else if known[attrs.Index] == now {
-				continue // traffic of other events, such as of a carrier
-			} else {
-				known[attrs.Index] = now
+	}
+	go func() {
+		known := map[int]string{} // names and MTUs, since there are events about carriers and the like
+		for err == nil {
+			for link := range links {
+				index, shape := link.Attrs().Index, fmt.Sprint(link.Attrs().Name, " ", link.Attrs().MTU)
+				if link.Header.Type == unix.RTM_DELLINK {
+					shape = ""
+				}
+				if known[index] != shape {
+					signal()
+				}
+				if known[index] = shape; shape == "" {
+					delete(known, index)
+				}
 			}
-			select {
-			case changed <- struct{}{}:
-			default:
+			if ctx.Err() != nil {
+				return
 			}
+			signal() // the kernel has dropped events
+			links, err = subscribe(ctx)
 		}
 	}()
 	return changed, nil
+}
+
+func subscribe(ctx context.Context) (<-chan netlink.LinkUpdate, error) {
+	links, done := make(chan netlink.LinkUpdate), make(chan struct{})
+	context.AfterFunc(ctx, func() { close(done) }) // which closes the links
+	return links, netlink.LinkSubscribe(links, done)
 }

@@ -1,7 +1,6 @@
 package hook
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
@@ -15,11 +14,9 @@ import (
 // TestWatchDevices: each change of a name or an MTU is signalled, after it has happened, and the
 // device is found by its index.
 func TestWatchDevices(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
 	var changes <-chan struct{}
 	if err := netns.Do(namespace.New(t), func() (err error) {
-		if changes, err = WatchDevices(ctx); err != nil {
+		if changes, err = WatchDevices(t.Context()); err != nil {
 			return err
 		}
 		attributes := netlink.NewLinkAttrs()
@@ -70,8 +67,5 @@ func TestWatchDevices(t *testing.T) {
 		return nil
 	}); err != nil {
 		t.Fatal(err)
-	}
-	cancel()
-	for range changes { // until it is closed
 	}
 }

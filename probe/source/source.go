@@ -538,11 +538,10 @@ func (s *Source) changed() error {
 // Present reports whether the programs are still on the device.
 func (s *Source) Present() (bool, error) { return s.egress.Present() }
 
-// Passed is hook.Attachment.Passed at egress.
-func (s *Source) Passed() (uint64, error) { return s.egress.Passed() }
-
-// HiddenText is hook.Attachment.HiddenText.
-func (s *Source) HiddenText() (string, error) { return s.egress.HiddenText() }
+// Hidden is hook.Attachment.Hidden at egress.
+func (s *Source) Hidden(now time.Duration) (text string, changed bool, err error) {
+	return s.egress.Hidden(now, func() (uint64, error) { t, err := s.Tally(); return t.Seen, err })
+}
 
 // Cost is what the programs on the device cost since they were loaded, where the kernel counts
 // it: each with those that it leads to.
