@@ -16,22 +16,23 @@ import (
 // kernel is an unpacked package.
 type kernel struct {
 	image string
-	// modules: name to packed file.
+	// modules: name to file.
 	modules map[string]string
 }
 
-// unpackKernel unpacks the newest kernel of an architecture in the cache.
-func unpackKernel(t *testing.T, architecture string) kernel {
+// unpackKernel unpacks the newest kernel of a version and an architecture in the cache.
+func unpackKernel(t *testing.T, version, architecture string) kernel {
 	t.Helper()
 	target := t.TempDir()
-	unpack(t, target, "linux-image-6.12.*", architecture)
+	unpack(t, target, "linux-image-"+version+".*", architecture)
 	images, err := filepath.Glob(filepath.Join(target, "boot", "vmlinuz-*"))
 	if err != nil || len(images) != 1 {
 		t.Fatalf("unpack the kernel for %s: %d images, want 1 (%v)", architecture, len(images), err)
 	}
 	k := kernel{image: images[0], modules: map[string]string{}}
 	err = filepath.WalkDir(target, func(path string, entry fs.DirEntry, err error) error {
-		if name, ok := strings.CutSuffix(filepath.Base(path), ".ko.xz"); ok && err == nil && !entry.IsDir() {
+		name, ok := strings.CutSuffix(strings.TrimSuffix(filepath.Base(path), ".xz"), ".ko") // 6.1's are not packed
+		if ok && err == nil && !entry.IsDir() {
 			k.modules[strings.ReplaceAll(name, "-", "_")] = path
 		}
 		return err
@@ -61,7 +62,7 @@ func (k kernel) choose(t *testing.T, names ...string) []module {
 		if !found {
 			t.Fatalf("the kernel has no module %s", name)
 		}
-		code := call(t, "xz", "-dc", path)
+		code := call(t, "xz", "-dcf", path)
 		needed, err := needs(code)
 		if err != nil {
 			t.Fatalf("read module %s: %v", name, err)

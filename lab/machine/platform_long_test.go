@@ -6,6 +6,7 @@ import "time"
 
 // platform is what QEMU emulates, and what runs on it.
 type platform struct {
+	kernel       string // version, as far as packages name it
 	architecture string // as Debian and Go call it
 	emulator     string
 	options      []string // of the emulator: machine and processor
@@ -17,21 +18,83 @@ type platform struct {
 	// agent adds Pillion's programs, as a release builds them.
 	agent  bool
 	suites []suite
-	// The emulated machine may use so much processor time, three times what it takes on a fast
-	// host, and run for so long if the host is busy with other work.
-	processorTime, patience time.Duration
+}
+
+// An emulated machine that uses more processor time or runs for longer, hangs: some minutes suffice on a fast host.
+const processorTime, patience = 40 * time.Minute, time.Hour
+
+// oldest is the oldest kernel that Pillion requires, Debian 12's own: it loads the programs of every encoding
+// and both hooks, and measures by hand and in a session. Programs are attached by clsact there. It lacks what
+// other tests require: probe/router netfilter links (6.4), TestModuleDevices netkit (6.7), and
+// TestConnectionsGetRoom callbacks for connections that began earlier (6.12). Tests of package send are left out:
+// its programs load, but sending hangs this kernel in the emulator now and then, with both processors idle.
+var oldest = platform{
+	kernel:       "6.1",
+	architecture: "amd64",
+	emulator:     "qemu-system-x86_64",
+	options:      []string{"-cpu", "max"},
+	console:      "ttyS0",
+	modules:      []string{"veth", "tun", "sch_ingress", "cls_bpf"},
+	programs:     []string{"ip", "tc", "ethtool", "sysctl"},
+	agent:        true,
+	suites: []suite{
+		{
+			Package: "lab",
+			Tests: []string{
+				"TestHostCanMeasure",
+				"TestLostPacketsAreCountedExactly/ipv6",
+				"TestLostPacketsAreCountedExactly/ipv4",
+				"TestLongEncodingsAndHooks/xdp,_ipv6",
+				"TestLongEncodingsAndHooks/clsact,_ipv4",
+				"TestLongEncodingsAndHooks/udp-option,_xdp",
+				"TestLongEncodingsAndHooks/pdm",
+				"TestLongEncodingsAndHooks/ioam-trace,_xdp",
+			},
+		},
+		{
+			Package: "agent/runner",
+			Tests:   []string{"TestSessionsStartAndStop"},
+		},
+		{
+			Package: "probe/source",
+			Tests: []string{
+				"TestTry",
+				"TestGoldenOriginalsAreMarked/shim_delay,loss",
+				"TestGoldenOriginalsAreMarked/ipip_delay,loss",
+				"TestGoldenOriginalsAreMarked/udp_delay,loss",
+				"TestGoldenOriginalsAreMarked/udp-option_delay,loss",
+				"TestGoldenOriginalsAreMarked/tcp-option_delay,loss",
+				"TestGoldenOriginalsAreMarked/ioam-e2e_delay,loss",
+				"TestGoldenOriginalsAreMarked/ioam-trace_delay,loss",
+				"TestGoldenOriginalsAreMarked/pdm_delay,loss",
+				"TestGoldenOriginalsAreMarked/altmark_delay,loss",
+				"TestMSSIsClamped",
+				"TestValidationComesBeforeMarks/IPv6",
+				"TestPathProbesAreMarked/udp-option",
+				"TestIngressOption/native_tagged=true",
+				"TestIngressInStandards/ioam-trace_delay,loss_tagged=true",
+			},
+		},
+		{
+			Package: "probe/destination",
+			Tests:   []string{"TestGoldenVectorsAreRestored", "TestReplace", "TestHistogramInKernel", "TestPagesAreFreedWithTheirFlow", "TestFlowsByRule"},
+		},
+		{
+			Package: "probe/hook",
+			Tests:   []string{"TestFiltersOfKilledProcess", "TestReplace", "TestCloseLeavesTheNext"},
+		},
+	},
 }
 
 // amd64 covers each hook on a kernel that CI does not run.
 var amd64 = platform{
-	architecture:  "amd64",
-	emulator:      "qemu-system-x86_64",
-	options:       []string{"-cpu", "max"},
-	console:       "ttyS0",
-	modules:       []string{"veth", "tun", "dummy", "8021q", "bonding", "ipvlan", "geneve", "sit", "vrf", "sch_ingress", "sch_tbf", "sch_netem", "sch_fq", "sch_etf", "cls_bpf", "cls_u32", "act_mirred"},
-	programs:      []string{"ip", "tc", "ethtool", "sysctl"},
-	processorTime: 12 * time.Minute,
-	patience:      18 * time.Minute,
+	kernel:       "6.12",
+	architecture: "amd64",
+	emulator:     "qemu-system-x86_64",
+	options:      []string{"-cpu", "max"},
+	console:      "ttyS0",
+	modules:      []string{"veth", "tun", "dummy", "8021q", "bonding", "ipvlan", "geneve", "sit", "vrf", "sch_ingress", "sch_tbf", "sch_netem", "sch_fq", "sch_etf", "cls_bpf", "cls_u32", "act_mirred"},
+	programs:     []string{"ip", "tc", "ethtool", "sysctl"},
 	suites: []suite{
 		{
 			Package: "probe/router",
@@ -93,18 +156,17 @@ var amd64 = platform{
 
 // arm64 loads each program on another processor, and measures with the agent of a release.
 var arm64 = platform{
+	kernel:       "6.12",
 	architecture: "arm64",
 	emulator:     "qemu-system-aarch64",
 	// Its clock counts instructions, so that a busy host does not make it slower: the programs'
 	// own time limits hold.
-	options:       []string{"-machine", "virt,gic-version=3", "-cpu", "neoverse-n1", "-icount", "shift=1,sleep=off"},
-	console:       "ttyAMA0",
-	modules:       []string{"veth", "tun", "sch_ingress", "cls_bpf"},
-	programs:      []string{"ip", "tc", "ethtool"},
-	packages:      []string{"iproute2", "ethtool", "libbpf1", "libbsd0", "libc6", "libcap2", "libelf1", "libmd0", "libmnl0", "libxtables12", "zlib1g"},
-	agent:         true,
-	processorTime: 6 * time.Minute,
-	patience:      12 * time.Minute,
+	options:  []string{"-machine", "virt,gic-version=3", "-cpu", "neoverse-n1", "-icount", "shift=1,sleep=off"},
+	console:  "ttyAMA0",
+	modules:  []string{"veth", "tun", "sch_ingress", "cls_bpf"},
+	programs: []string{"ip", "tc", "ethtool"},
+	packages: []string{"iproute2", "ethtool", "libbpf1", "libbsd0", "libc6", "libcap2", "libelf1", "libmd0", "libmnl0", "libxtables12", "zlib1g"},
+	agent:    true,
 	suites: []suite{
 		{
 			Package: "lab",

@@ -137,7 +137,7 @@ func TestReplace(t *testing.T) {
 					t.Errorf("clsact %t: present %t, %v", clsact, present, err)
 				}
 			}
-			if got := filterNames(t, Egress); clsact != (len(got) == 1) {
+			if got := filterNames(t, Egress); (a.filter != nil) != (len(got) == 1) || clsact && a.filter == nil {
 				t.Errorf("clsact %t: filters %v", clsact, got)
 			}
 			if err := a.Close(); err != nil {
