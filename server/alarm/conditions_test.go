@@ -299,3 +299,15 @@ func TestSilencesExpire(t *testing.T) {
 		}
 	}
 }
+
+// TestLabelsChange: an alarm ends when another rule replaces its own, by labels of agents that change.
+func TestLabelsChange(t *testing.T) {
+	b := bedOf(t, []Rule{usual}, Rule{Name: "lyon", On: Loss, Above: "50%", Sources: []string{"site=lyon"}})
+	b.seconds(20, 1000, 100)
+	b.active()
+	b.hosts.labels = map[string]map[string]string{"a": {"site": "lyon"}}
+	b.seconds(10, 1000, 100)
+	if active, _ := b.Active(); active != 0 || len(b.events) != 2 || b.events[1].Kind != "loss-ended" || !strings.Contains(b.events[1].Message, "labels of agents have changed") {
+		t.Errorf("%d are active, events %+v", active, b.events)
+	}
+}

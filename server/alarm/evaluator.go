@@ -126,7 +126,11 @@ func (e *Evaluator) find(s Subject) *pair {
 		e.of[s.Destination]++
 	}
 	if p.generation != e.generation {
-		p.choose(e.rules, e.agents, e.generation)
+		for _, k := range p.choose(e.rules, e.agents, e.generation) {
+			if a := e.state.byKey[k]; a != nil && e.state.leads {
+				e.close(a, e.Now(), e.Now(), k.words()+": the rule does not apply any more: labels of agents have changed")
+			}
+		}
 	}
 	return p
 }

@@ -43,8 +43,8 @@ type flowRule struct {
 }
 
 // choose makes the pair one of the rules that select it now; a built-in one gives way to a configured one on the same
-// condition. What is known of rules that still do stays.
-func (p *pair) choose(rules []*Rule, agents directory, generation int) {
+// condition. What is known of rules that still do stays; it returns the others of which an alarm fires.
+func (p *pair) choose(rules []*Rule, agents directory, generation int) (dropped []key) {
 	sums, silences := p.sums, p.silences
 	p.sums, p.silences, p.flowRules, p.generation = nil, nil, nil, generation
 	for _, rule := range rules {
@@ -62,6 +62,17 @@ func (p *pair) choose(rules []*Rule, agents directory, generation int) {
 			p.flowRules = append(p.flowRules, rule)
 		}
 	}
+	for _, s := range sums {
+		if s.firing() && !slices.Contains(p.sums, s) {
+			dropped = append(dropped, key{s.rule.Name, p.Subject})
+		}
+	}
+	for _, s := range silences {
+		if s.firing() && !slices.Contains(p.silences, s) {
+			dropped = append(dropped, key{s.rule.Name, p.Subject})
+		}
+	}
+	return dropped
 }
 
 // kept returns the one that there is, or else a fresh one.

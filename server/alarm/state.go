@@ -144,7 +144,9 @@ func (e *Evaluator) reconcile(now time.Time) {
 			e.close(a, now, now, "the rule was removed")
 			continue
 		}
-		if p := e.phaseOf(e.rules[i], a.Subject, now); p == nil {
+		if p := e.phaseOf(e.rules[i], a.Subject, now); e.state.byKey[a.key()] == nil {
+			continue // it has just ended, since labels of agents have changed
+		} else if p == nil {
 			e.close(a, now, now, "the rule changed")
 		} else if !p.firing() {
 			*p = phase{since: a.Began, worst: p.worst}
