@@ -1,4 +1,4 @@
-//go:build long
+//go:build long || verify
 
 // Package machine runs tests of the probes on other kernels than this machine's, and the
 // agent on another processor: it boots Debian's 6.1 and 6.12 for amd64 and 6.12 for arm64 in
@@ -49,8 +49,6 @@ func TestLongDebianKernel(t *testing.T) {
 		})
 	}
 }
-
-func TestLongDebianKernelOnArm64(t *testing.T) { arm64.test(t) }
 
 // test boots the platform and compares the guest's report with what its suites have to report.
 func (p platform) test(t *testing.T) {

@@ -1,4 +1,4 @@
-//go:build long
+//go:build long || verify
 
 package machine
 
