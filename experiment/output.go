@@ -51,25 +51,8 @@ func (r Run) ParseOutput(text []byte) (Output, error) {
 
 // objects reads the JSON objects of a text.
 func objects(text []byte) ([]map[string]any, error) {
-	return decodeAll(text, json.NewDecoder(bytes.NewReader(text)))
-}
-
-// iperf3Decoder decodes what iperf3 printed in the form of current versions.
-type iperf3Decoder struct{ *iperf3.Decoder }
-
-func (d iperf3Decoder) Decode(to any) error {
-	text, err := d.Next()
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(text, to)
-}
-
-func decodeAll(text []byte, decoder interface {
-	Decode(to any) error
-	InputOffset() int64
-}) ([]map[string]any, error) {
 	var list []map[string]any
+	decoder := json.NewDecoder(bytes.NewReader(text))
 	for {
 		var object map[string]any
 		switch err := decoder.Decode(&object); {
@@ -173,7 +156,16 @@ var iperf3Names = map[string][]string{
 }
 
 func parseIperf3(text []byte) (Output, error) {
-	list, err := decodeAll(text, iperf3Decoder{iperf3.NewDecoder(bytes.NewReader(text))})
+	var current []byte // in the form of current versions, up to what is no JSON
+	decoder := iperf3.NewDecoder(bytes.NewReader(text))
+	object, err := decoder.Next()
+	for ; err == nil; object, err = decoder.Next() {
+		current = append(current, object...)
+	}
+	if err != io.EOF {
+		current = text // objects says what is wrong
+	}
+	list, err := objects(current)
 	if err != nil {
 		return Output{}, err
 	}

@@ -1,9 +1,7 @@
 package session
 
 import (
-	"cmp"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 	_ "time/tzdata" // a stock container has no zones
@@ -33,42 +31,22 @@ func parseCron(text string) (cron.Schedule, error) {
 	if len(text) > cronMax || strings.ContainsAny(text, "=@") {
 		return nil, fmt.Errorf("%.40q is not a cron schedule: use five fields (minute, hour, day of month, month, day of week)", text)
 	}
-	schedule, err := cronParser.Parse(sundays(text))
+	schedule, err := cronParser.Parse(text)
+	if fields := strings.Fields(text); err != nil && len(fields) == 5 {
+		// Cron calls Sunday 0 or 7, the parser only 0: it reads the days of the week as hours.
+		days, failed := cronParser.Parse("0 " + fields[4] + " * * *")
+		rest, broken := cronParser.Parse(strings.Join(fields[:4], " ") + " *")
+		if failed == nil && broken == nil && days.(*cron.SpecSchedule).Hour < 1<<8 {
+			hours := days.(*cron.SpecSchedule).Hour
+			rest.(*cron.SpecSchedule).Dow = hours&0x7f | hours>>7
+			schedule, err = rest, nil
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%q is not a cron schedule: %w", text, err)
 	}
-	if fields, ok := schedule.(*cron.SpecSchedule); ok {
-		fields.Location = time.UTC
-	}
+	schedule.(*cron.SpecSchedule).Location = time.UTC
 	return schedule, nil
-}
-
-// sundays writes the day of week 7 as 0, which the parser requires. What is wrong stays so.
-func sundays(text string) string {
-	fields := strings.Fields(text)
-	if len(fields) != 5 {
-		return text
-	}
-	parts := strings.Split(fields[4], ",")
-	for i, part := range parts {
-		days, stepText, stepped := strings.Cut(part, "/")
-		first, last, isRange := strings.Cut(days, "-")
-		from, err := strconv.Atoi(first)
-		step := 1
-		if err == nil && stepped {
-			step, err = strconv.Atoi(stepText)
-		}
-		if end := cmp.Or(last, first); err != nil || end != "7" || isRange != (last != "") || from < 0 || from > 7 || step < 1 {
-			continue
-		}
-		var list []string
-		for day := from; day <= 7; day += step {
-			list = append(list, strconv.Itoa(day%7))
-		}
-		parts[i] = strings.Join(list, ",")
-	}
-	fields[4] = strings.Join(parts, ",")
-	return strings.Join(fields, " ")
 }
 
 // wallSchedule is a schedule by the wall clock of a zone.

@@ -85,9 +85,8 @@ func (r *Report) WriteCSV(w io.Writer) error {
 	writer.Texts(r.Columns()...)
 	writer.End()
 	for _, row := range r.Rows() {
-		writer.Texts(row[:2]...)
-		for _, figure := range row[2:] {
-			writer.Cell([]byte(figure), false)
+		for i, cell := range row {
+			writer.Cell([]byte(cell), i < 2) // the agents; the rest is figures
 		}
 		writer.End()
 	}

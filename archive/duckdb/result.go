@@ -123,20 +123,15 @@ func widened(of duckdb.LogicalType, t arrow.DataType) arrow.DataType {
 		f.Type = widened(of, f.Type)
 		return f
 	}
-	switch t := t.(type) {
-	case *arrow.Decimal128Type:
-		if duckdb.GetTypeId(of) == duckdb.TypeUHugeInt {
-			return &arrow.Decimal256Type{Precision: 39}
+	switch duckdb.GetTypeId(of) {
+	case duckdb.TypeUHugeInt:
+		return &arrow.Decimal256Type{Precision: 39}
+	case duckdb.TypeList:
+		if list, ok := t.(*arrow.ListType); ok {
+			return arrow.ListOfField(child(duckdb.ListTypeChildType(of), list.ElemField()))
 		}
-	case *arrow.ListType:
-		if duckdb.GetTypeId(of) == duckdb.TypeList {
-			return arrow.ListOfField(child(duckdb.ListTypeChildType(of), t.ElemField()))
-		}
-	case *arrow.StructType:
-		if duckdb.GetTypeId(of) != duckdb.TypeStruct {
-			break
-		}
-		fields := t.Fields()
+	case duckdb.TypeStruct:
+		fields := t.(*arrow.StructType).Fields()
 		for i := range fields {
 			fields[i] = child(duckdb.StructTypeChildType(of, duckdb.IdxT(i)), fields[i])
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -12,12 +13,11 @@ import (
 	"pillion.dev/api/pillionv1"
 )
 
-// kindOf says how a column's values of which the API has only the text are written.
-func kindOf(c *pillionv1.Column) (isNumber, isNested bool) {
-	name, _, _ := strings.Cut(c.GetType(), "(")
-	nested, _, _ := strings.Cut(name, "<")
-	return strings.HasPrefix(name, "decimal"), strings.HasSuffix(nested, "list") || strings.HasSuffix(nested, "[]") || nested == "struct" || nested == "map"
-}
+// isDecimal reports a column of numbers that may exceed 64 bits.
+func isDecimal(c *pillionv1.Column) bool { return strings.HasPrefix(c.GetType(), "decimal") }
+
+// nestedType is the type of a column whose values the API has as JSON.
+var nestedType = regexp.MustCompile(`^((\w*_)?list|struct|map)<|\[\]$`)
 
 // listOf is a list of numbers, whose bits the API has as int64.
 func listOf(values []int64, c *pillionv1.Column) any {
@@ -43,7 +43,7 @@ func valueJSON(v *pillionv1.Value, c *pillionv1.Column) any {
 	case *pillionv1.Value_Float:
 		return finite(k.Float)
 	case *pillionv1.Value_Text:
-		if isNumber, isNested := kindOf(c); (isNumber || isNested) && json.Valid([]byte(k.Text)) {
+		if (isDecimal(c) || nestedType.MatchString(c.GetType())) && json.Valid([]byte(k.Text)) {
 			return json.RawMessage(k.Text)
 		}
 		return k.Text
@@ -75,8 +75,7 @@ func valueCell(v *pillionv1.Value, c *pillionv1.Column) cell {
 	case *pillionv1.Value_Float:
 		return cell{shown: strconv.FormatFloat(k.Float, 'g', 6, 64), plain: strconv.FormatFloat(k.Float, 'g', -1, 64)}
 	case *pillionv1.Value_Text:
-		isNumber, _ := kindOf(c)
-		return cell{k.Text, k.Text, !isNumber}
+		return cell{k.Text, k.Text, !isDecimal(c)}
 	case *pillionv1.Value_Binary:
 		return cell{shown: hex.EncodeToString(k.Binary), plain: hex.EncodeToString(k.Binary)}
 	case *pillionv1.Value_Time:

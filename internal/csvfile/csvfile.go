@@ -37,17 +37,10 @@ func (w *Writer) Cell(cell []byte, isText bool) {
 	if formula {
 		w.line = append(w.line, '\'')
 	}
-	for {
-		before, after, found := bytes.Cut(cell, []byte{'"'})
-		w.line = append(w.line, before...)
-		if !found {
-			break
-		}
-		w.line, cell = append(w.line, `""`...), after
-	}
 	if quoted {
-		w.line = append(w.line, '"')
+		cell = append(bytes.ReplaceAll(cell, []byte{'"'}, []byte{'"', '"'}), '"')
 	}
+	w.line = append(w.line, cell...)
 }
 
 // Texts appends cells of text.

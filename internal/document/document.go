@@ -4,7 +4,6 @@ package document
 
 import (
 	"bytes"
-	"cmp"
 	"encoding"
 	"errors"
 	"fmt"
@@ -77,8 +76,7 @@ var leadingZero = regexp.MustCompile(`^[-+]?0[0-9_]+$`)
 func checkIntegers(text []byte) error {
 	for _, t := range lexer.Tokenize(string(text)) {
 		if t.Type == token.OctetIntegerType && leadingZero.MatchString(t.Value) {
-			plain := strings.Replace(t.Value, strings.TrimLeft(t.Value, "-+"), cmp.Or(strings.TrimLeft(t.Value, "-+0_"), "0"), 1)
-			return &Error{t.Position.Line, fmt.Errorf("%.40s has a leading zero: write %.40s for the number, or quotes around the text", t.Value, plain)}
+			return &Error{t.Position.Line, fmt.Errorf("%.40s has a leading zero: omit it, or put text in quotes", t.Value)}
 		}
 	}
 	return nil

@@ -16,10 +16,10 @@ func TestIntegers(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"s: x\nn: 010": "line 2: 010 has a leading zero: write 10 for the number, or quotes around the text",
-		"n: -0010":     "line 1: -0010 has a leading zero: write -10 for",
-		"n: 00":        "line 1: 00 has a leading zero: write 0 for",
-		"n: 0_7":       "line 1: 0_7 has a leading zero: write 7 for",
+		"s: x\nn: 010": "line 2: 010 has a leading zero: omit it, or put text in quotes",
+		"n: -0010":     "line 1: -0010 has a leading zero: omit it, or put text in quotes",
+		"n: 00":        "line 1: 00 has a leading zero: omit it, or put text in quotes",
+		"n: 0_7":       "line 1: 0_7 has a leading zero: omit it, or put text in quotes",
 		"s: 007":       "line 1: 007 has a leading zero",
 		`{"n": 010}`:   "line 1: 010 has a leading zero",
 		"010: 1":       "line 1: 010 has a leading zero",

@@ -115,13 +115,7 @@ func (d *Decoder) Next() (json.RawMessage, error) {
 	return out.Bytes(), err
 }
 
-// InputOffset is the number of bytes read.
-func (d *Decoder) InputOffset() int64 { return d.in.InputOffset() }
-
-const (
-	depthMax      = 100
-	reverseSuffix = "_bidir_reverse"
-)
+const depthMax = 100
 
 // value copies a value and renames keys that occur twice in an object.
 func (d *Decoder) value(out *bytes.Buffer, depth int) error {
@@ -151,7 +145,7 @@ func (d *Decoder) value(out *bytes.Buffer, depth int) error {
 			}
 			name, _ := token.(string)
 			if seen[name] {
-				name += reverseSuffix
+				name += "_bidir_reverse"
 			}
 			seen[name] = true
 			text, _ := json.Marshal(name)

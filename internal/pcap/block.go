@@ -8,12 +8,15 @@ import (
 
 // Types of blocks of pcapng (draft-ietf-opsawg-pcapng). Others have no packets.
 const (
-	blockSection   = 0x0a0d0d0a // the same in both byte orders
+	blockSection   = 0x0a0d0d0a // as sectionMagic, in both byte orders
 	blockInterface = 1
 	blockObsolete  = 2 // Packet Block
 	blockSimple    = 3
 	blockEnhanced  = 6
 )
+
+// bodyMin is the least size of a body, bytes.
+var bodyMin = map[uint32]int{blockInterface: 8, blockObsolete: 20, blockSimple: 4, blockEnhanced: 20}
 
 // Options of an interface.
 const (
@@ -70,8 +73,8 @@ func (r *Reader) block() (kind uint32, body []byte, err error) {
 		return 0, nil, unexpected(err)
 	}
 	kind, total := r.order.Uint32(head), r.order.Uint32(head[4:])
-	if total < 12 || total%4 != 0 {
-		return 0, nil, fmt.Errorf("block of %d bytes", total)
+	if total%4 != 0 || int64(total) < int64(bodyMin[kind]+12) {
+		return 0, nil, fmt.Errorf("block of type %#x with %d bytes", kind, total)
 	}
 	whole, err := r.read(total)
 	if err != nil {
@@ -106,9 +109,6 @@ func (r *Reader) section() error {
 
 // describe takes an Interface Description Block.
 func (r *Reader) describe(body []byte) error {
-	if len(body) < 8 {
-		return errBlock("an interface", body)
-	}
 	d := description{link: r.order.Uint16(body), snap: r.order.Uint32(body[4:]), unit: 6}
 	for options := body[8:]; len(options) >= 4; {
 		code, size := r.order.Uint16(options), int(r.order.Uint16(options[2:]))
@@ -136,9 +136,6 @@ func (r *Reader) describe(body []byte) error {
 // timed takes an Enhanced Packet Block, or a Packet Block, which it replaced.
 func (r *Reader) timed(body []byte, obsolete bool) (Packet, error) {
 	const head = 20
-	if len(body) < head {
-		return Packet{}, errBlock("a packet", body)
-	}
 	id := r.order.Uint32(body)
 	if obsolete { // with a 16-bit number of drops behind
 		id = uint32(r.order.Uint16(body))
@@ -158,9 +155,6 @@ func (r *Reader) timed(body []byte, obsolete bool) (Packet, error) {
 
 // simple takes a Simple Packet Block, which is of the first interface and has no time.
 func (r *Reader) simple(body []byte) (Packet, error) {
-	if len(body) < 4 {
-		return Packet{}, errBlock("a packet", body)
-	}
 	of, err := r.of(0)
 	if err != nil {
 		return Packet{}, err
@@ -178,8 +172,4 @@ func (r *Reader) of(id uint32) (description, error) {
 		return description{}, fmt.Errorf("interface %d is not described in this section, which has %d", id, len(r.interfaces))
 	}
 	return r.interfaces[id], nil
-}
-
-func errBlock(of string, body []byte) error {
-	return fmt.Errorf("block of %d bytes is too short for %s", len(body)+12, of)
 }

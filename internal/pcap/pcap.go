@@ -200,11 +200,5 @@ func (u unit) time(ticks uint64, offset int64) time.Time {
 	}
 }
 
-// power is 10^n for n below 20.
-func power(n uint) uint64 {
-	p := uint64(1)
-	for range n {
-		p *= 10
-	}
-	return p
-}
+// power is 10^n for n below 20, for which a float64 is exact.
+func power(n uint) uint64 { return uint64(math.Pow10(int(n))) }

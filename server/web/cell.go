@@ -75,7 +75,7 @@ func cellsOf(a arrow.Array) cells {
 		unit := int64(a.DataType().(*arrow.TimestampType).Unit.Multiplier())
 		return moment(a, int64(time.Second)/unit, func(i int) int64 { return int64(a.Value(i)) })
 	case *array.Date32:
-		return moment(a, 1, func(i int) int64 { return secondsOf(a.Value(i)) })
+		return moment(a, 1, func(i int) int64 { return int64(a.Value(i)) * 86400 })
 	case *array.List:
 		if values, ok := numbersOf(a.ListValues()); ok && a.ListValues().NullN() == 0 {
 			return list(a, values)
@@ -149,28 +149,17 @@ func appendDecimal(to []byte, v *big.Int, scale int) []byte {
 	return append(append(append(to, digits[:at]...), '.'), digits[at:]...)
 }
 
-// infinite is DuckDB's infinity of times that do not count nanoseconds.
-const infinite = math.MaxInt64
-
-// secondsOf a date since 1970; DuckDB has infinite ones.
-func secondsOf(days arrow.Date32) int64 {
-	switch days {
-	case math.MaxInt32:
-		return infinite
-	case -math.MaxInt32:
-		return -infinite
-	}
-	return int64(days) * 86400
-}
-
 // moment is a time in parts of a second. What nanoseconds of 64 bits cannot express is text.
 func moment(a arrow.Array, perSecond int64, at func(int) int64) cells {
-	factor := int64(time.Second) / perSecond
+	factor, infinite := int64(time.Second)/perSecond, int64(math.MaxInt64)
+	if perSecond == 1 {
+		infinite = math.MaxInt32 * 86400 // of a date
+	}
 	form := func(to []byte, n int64) []byte {
 		switch {
-		case factor > 1 && n == infinite:
+		case factor > 1 && n >= infinite:
 			return append(to, "infinity"...)
-		case factor > 1 && n == -infinite:
+		case factor > 1 && n <= -infinite:
 			return append(to, "-infinity"...)
 		}
 		return time.Unix(n/perSecond, n%perSecond*factor).UTC().AppendFormat(to, time.RFC3339Nano)
@@ -197,18 +186,17 @@ func list(a *array.List, at func(int) int64) cells {
 
 // jsonText appends values as JSON, numbers with all digits.
 func jsonText(a arrow.Array) func(to []byte, i int) []byte {
-	form := plainJSON(a)
+	var form func(to []byte, i int) []byte
 	switch a := a.(type) {
 	case array.ListLike:
 		element := jsonText(a.ListValues())
 		form = func(to []byte, i int) []byte {
 			from, end := a.ValueOffsets(i)
-			to = append(to, '[')
 			for j := from; j < end; j++ {
-				if j > from {
-					to = append(to, ',')
-				}
-				to = element(to, int(j))
+				to = element(append(to, "[,"[min(j-from, 1)]), int(j))
+			}
+			if from == end {
+				to = append(to, '[')
 			}
 			return append(to, ']')
 		}
@@ -218,20 +206,17 @@ func jsonText(a arrow.Array) func(to []byte, i int) []byte {
 			fields[k] = jsonText(a.Field(k))
 		}
 		form = func(to []byte, i int) []byte {
-			to = append(to, '{')
 			for k, field := range fields {
-				if k > 0 {
-					to = append(to, ',')
-				}
-				to = append(appendText(to, a.DataType().(*arrow.StructType).Field(k).Name), ':')
-				to = field(to, i)
+				name := appendText(append(to, "{,"[min(k, 1)]), a.DataType().(*arrow.StructType).Field(k).Name)
+				to = field(append(name, ':'), i)
 			}
-			return append(to, '}')
+			return append(to, '}') // a struct has fields
 		}
+	default:
+		form = plainJSON(a)
 	}
-	null := cells{Array: a}
 	return func(to []byte, i int) []byte {
-		if null.IsNull(i) {
+		if (cells{Array: a}).IsNull(i) {
 			return append(to, "null"...)
 		}
 		return form(to, i)
@@ -240,22 +225,21 @@ func jsonText(a arrow.Array) func(to []byte, i int) []byte {
 
 // plainJSON is jsonText for what is neither a list nor a struct.
 func plainJSON(a arrow.Array) func(to []byte, i int) []byte {
-	if arrow.IsNested(a.DataType().ID()) {
+	kind := a.DataType().ID()
+	if arrow.IsNested(kind) {
 		return func(to []byte, i int) []byte { return append(to, a.ValueStr(i)...) }
 	}
-	column := cellsOf(a)
-	switch {
-	case arrow.IsFloating(a.DataType().ID()):
-		return func(to []byte, i int) []byte {
-			if f := column.value(i).GetFloat(); math.IsNaN(f) || math.IsInf(f, 0) {
-				return append(to, "null"...)
-			}
-			return column.text(to, i)
+	column, isFloat := cellsOf(a), arrow.IsFloating(kind)
+	isNumber := isFloat || arrow.IsInteger(kind) || arrow.IsDecimal(kind) || kind == arrow.BOOL
+	return func(to []byte, i int) []byte {
+		switch {
+		case !isNumber:
+			return appendText(to, string(column.text(nil, i)))
+		case isFloat && math.IsInf(math.Abs(column.value(i).GetFloat()), 0), isFloat && math.IsNaN(column.value(i).GetFloat()):
+			return append(to, "null"...)
 		}
-	case arrow.IsInteger(a.DataType().ID()), arrow.IsDecimal(a.DataType().ID()), a.DataType().ID() == arrow.BOOL:
-		return column.text
+		return column.text(to, i)
 	}
-	return func(to []byte, i int) []byte { return appendText(to, string(column.text(nil, i))) }
 }
 
 // appendText appends a text of JSON.

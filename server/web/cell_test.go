@@ -29,6 +29,7 @@ func TestExactTypes(t *testing.T) {
 		"UBIGINT[]":          {list(arrow.PrimitiveTypes.Uint64), `[1, "18446744073709551615"]`, "list:{values:1 values:-1}", "[1,18446744073709551615]"},
 		"BIGINT[] with null": {list(arrow.PrimitiveTypes.Int64), `[1, null]`, `text:"[1,null]"`, "[1,null]"},
 		"DOUBLE[]":           {list(arrow.PrimitiveTypes.Float64), `[1.5, 2, 0.1]`, `text:"[1.5,2,0.1]"`, "[1.5,2,0.1]"},
+		"empty list":         {list(arrow.PrimitiveTypes.Float64), `[]`, `text:"[]"`, "[]"},
 		"DECIMAL[]":          {list(&arrow.Decimal128Type{Precision: 38, Scale: 1}), `["-1.0"]`, `text:"[-1.0]"`, "[-1.0]"},
 		"STRUCT": {arrow.StructOf(arrow.Field{Name: "a \"b\"", Type: arrow.PrimitiveTypes.Int64, Nullable: true}, arrow.Field{Name: "c", Type: list(arrow.BinaryTypes.String), Nullable: true}),
 			`{"a \"b\"": "9223372036854775807", "c": ["x\ny"]}`, `text:"{\"a \\\"b\\\"\":9223372036854775807,\"c\":[\"x\\ny\"]}"`, `{"a \"b\"":9223372036854775807,"c":["x\ny"]}`},
