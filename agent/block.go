@@ -15,8 +15,8 @@ type blockLine struct {
 	Sport    uint16 `json:"sport"`
 	Dport    uint16 `json:"dport"`
 	Packets  uint64 `json:"packets"`
-	// Marked is when the packet left or arrived whose delay is measured, ns since 1970; 0: none did.
-	Marked   int64  `json:"marked_ns"`
+	// Marked is when the packet left or arrived whose delay is measured, ns since 1970; null: none did.
+	Marked   *int64 `json:"marked_ns"`
 	Doubtful uint64 `json:"doubtful"`
 }
 
@@ -32,7 +32,8 @@ func (v deviceView) blocks(counts []block.Count) error {
 			Protocol: fivetuple.ProtocolName(c.Key.Protocol), Sport: c.Key.Sport, Dport: c.Key.Dport, Packets: c.Packets, Doubtful: c.Doubtful,
 		}
 		if !c.Marked.IsZero() {
-			line.Marked = c.Marked.UnixNano()
+			marked := c.Marked.UnixNano()
+			line.Marked = &marked
 		}
 		err := v.Print(struct {
 			Block blockLine `json:"block"`

@@ -36,6 +36,12 @@ type hopTimes struct {
 	Max   int64  `json:"max"`
 }
 
+// MarshalJSON writes null for what no value has.
+func (t hopTimes) MarshalJSON() ([]byte, error) {
+	type figures hopTimes
+	return quantity.MarshalMeasured(t.Count > 0, figures(t), "min", "mean", "p50", "p99", "max")
+}
+
 func newHopLine(at time.Time, row *runner.HopRow) hopLine {
 	line := hopLine{
 		Time: at.UTC(), Src: addressText(row.Src), Dst: addressText(row.Dst), Path: row.Path, Hop: row.Hop, Node: row.Node, Previous: row.Previous,

@@ -33,10 +33,11 @@ func (v deviceView) table(interval runner.LocalRows) error {
 	fmt.Fprintf(&b, tableHead, "flow", "proto", "packets", "lost", "dup", "reord",
 		"delay p50", "p90", "p99", "ipdv p90")
 	for _, row := range rows[:min(len(rows), tableRows)] {
+		delay := func(ns int64) string { return quantity.FormatMeasuredNanos(row.Delay.Count > 0, ns) }
 		fmt.Fprintf(&b, tableHead, flowText(row.Key), fivetuple.ProtocolName(row.Key.Protocol),
 			fmt.Sprint(row.Packets), fmt.Sprint(row.Lost), checked(row.Duplicated, row.Counts),
-			checked(row.Reordered, row.Counts), quantity.FormatNanos(row.Delay.P50), quantity.FormatNanos(row.Delay.P90),
-			quantity.FormatNanos(row.Delay.P99), quantity.FormatNanos(row.Variation.P90))
+			checked(row.Reordered, row.Counts), delay(row.Delay.P50), delay(row.Delay.P90), delay(row.Delay.P99),
+			quantity.FormatMeasuredNanos(row.Variation.Count > 0, row.Variation.P90))
 		b.WriteString(moduleText(row.States()))
 	}
 	if len(rows) > tableRows {

@@ -258,12 +258,13 @@ type destinationSummary struct {
 }
 
 func (v deviceView) destinationSummary(t destination.Tally, traces *destination.TraceTally) error {
+	delay := func(ns int64) string { return quantity.FormatMeasuredNanos(t.Delay.Count > 0, ns) }
 	return v.Summary(destinationSummary{t, traces},
 		"Destination: seen %d = measured %d + unmarked %d + rejected %d packets\n"+
 			"        expected %d, lost %d, duplicated %s, reordered %s, late %s packets\n"+
 			"        delay p50 %s, p99 %s, mean %s; records %d, dropped %d\n%s%s",
 		t.Seen, t.Packets, t.Unmarked, t.Rejected, t.Expected, t.Lost,
 		checked(t.Duplicated, t.Counts), checked(t.Reordered, t.Counts), checked(t.Late, t.Counts),
-		quantity.FormatNanos(t.Delay.P50), quantity.FormatNanos(t.Delay.P99), quantity.FormatNanos(t.Delay.Mean), t.Records, t.RecordsDropped,
+		delay(t.Delay.P50), delay(t.Delay.P99), delay(t.Delay.Mean), t.Records, t.RecordsDropped,
 		tracesText(traces), mismatchText(t))
 }

@@ -3,6 +3,7 @@ package send
 import (
 	"time"
 
+	"pillion.dev/internal/quantity"
 	"pillion.dev/measure/histogram"
 	"pillion.dev/send/dispatch"
 )
@@ -47,6 +48,12 @@ type Spread struct {
 
 	// Histogram of all values.
 	Histogram histogram.Histogram `json:"-"`
+}
+
+// MarshalJSON writes null for what no value has.
+func (s Spread) MarshalJSON() ([]byte, error) {
+	type figures Spread
+	return quantity.MarshalMeasured(!s.Histogram.Empty(), figures(s), "min", "p50", "p95", "p99", "max")
 }
 
 // Add counts a value.

@@ -151,10 +151,10 @@ func (o *Options) clear() {
 
 // trainLine is a train in JSON. Times are of CLOCK_MONOTONIC of the two ends.
 type trainLine struct {
-	Train    int     `json:"train"`
-	Sizes    []int   `json:"bytes"`
-	Sent     []int64 `json:"sent_ns"`
-	Received []int64 `json:"received_ns"` // 0: lost
+	Train    int      `json:"train"`
+	Sizes    []int    `json:"bytes"`
+	Sent     []int64  `json:"sent_ns"`
+	Received []*int64 `json:"received_ns"` // null: lost
 }
 
 func printTrains(v view.View, trains []estimate.Train) error {
@@ -164,7 +164,11 @@ func printTrains(v view.View, trains []estimate.Train) error {
 	for i, t := range trains {
 		l := trainLine{Train: i}
 		for _, p := range t {
-			l.Sizes, l.Sent, l.Received = append(l.Sizes, p.Size), append(l.Sent, p.SentNS), append(l.Received, p.ReceivedNS)
+			received := &p.ReceivedNS
+			if p.ReceivedNS == 0 {
+				received = nil
+			}
+			l.Sizes, l.Sent, l.Received = append(l.Sizes, p.Size), append(l.Sent, p.SentNS), append(l.Received, received)
 		}
 		if err := v.Print(l, ""); err != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"pillion.dev/agent/runner"
+	"pillion.dev/internal/quantity"
 	"pillion.dev/probe/router"
 )
 
@@ -28,6 +29,19 @@ type CostReport struct {
 	PacketNs float64 `json:"packet_ns"`
 	// Share is the fraction of one processor.
 	Share float64 `json:"processor_share"`
+}
+
+// MarshalJSON writes null for the time of no run, and of no packet.
+func (c CostReport) MarshalJSON() ([]byte, error) {
+	type figures CostReport
+	var unknown []string
+	if c.HookNs == 0 {
+		unknown = append(unknown, "hook_ns")
+	}
+	if c.PacketNs == 0 {
+		unknown = append(unknown, "packet_ns")
+	}
+	return quantity.MarshalMeasured(len(unknown) == 0, figures(c), unknown...)
 }
 
 // HookCost is the cost of one program.

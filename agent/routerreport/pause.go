@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"pillion.dev/internal/quantity"
 	"pillion.dev/probe/router"
 )
 
@@ -20,6 +21,12 @@ type BreakReport struct {
 	// Longest are the longest breaks in descending order.
 	Longest []router.Break `json:"longest,omitempty"`
 	between []uint64
+}
+
+// MarshalJSON writes null for what no break has.
+func (b BreakReport) MarshalJSON() ([]byte, error) {
+	type figures BreakReport
+	return quantity.MarshalMeasured(b.Count > 0, figures(b), "longest_ns", "p50_packets_between")
 }
 
 func newBreakReport(b router.Breaks) BreakReport {

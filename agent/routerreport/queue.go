@@ -3,6 +3,7 @@ package routerreport
 import (
 	"time"
 
+	"pillion.dev/internal/quantity"
 	"pillion.dev/probe/router"
 )
 
@@ -28,6 +29,12 @@ type QueueReport struct {
 	Little router.Little `json:"little"`
 	sizes  []uint64
 	came   []uint64
+}
+
+// MarshalJSON writes null for means of no packet.
+func (q QueueReport) MarshalJSON() ([]byte, error) {
+	type figures QueueReport
+	return quantity.MarshalMeasured(q.Compared > 0, figures(q), "found_mean", "kernel_found_mean")
 }
 
 // Name of the queue for display.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"pillion.dev/internal/outfile"
+	"pillion.dev/internal/quantity"
 	"pillion.dev/probe/router"
 )
 
@@ -36,6 +37,12 @@ type Times struct {
 	P999  uint64  `json:"p999"`
 	Max   uint64  `json:"max"`
 	all   router.Distribution
+}
+
+// MarshalJSON writes null for what no value has.
+func (t Times) MarshalJSON() ([]byte, error) {
+	type figures Times
+	return quantity.MarshalMeasured(t.Count > 0, figures(t), "min", "mean", "p50", "p90", "p99", "p999", "max")
 }
 
 func newTimes(d router.Distribution) Times {

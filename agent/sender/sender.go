@@ -377,5 +377,8 @@ func table(s *summary) string {
 }
 
 func row(name string, d send.Spread) string {
+	if d.Histogram.Empty() {
+		return fmt.Sprintf("%-24s %10s %10s %10s %10s %10s\n", name, "-", "-", "-", "-", "-")
+	}
 	return fmt.Sprintf("%-24s %10.2f %10.2f %10.2f %10.2f %10.2f\n", name, d.Min/1e3, d.P50/1e3, d.P95/1e3, d.P99/1e3, d.Max/1e3)
 }

@@ -34,6 +34,10 @@ func (r *Result) table() (text string) {
 		}
 		for _, trial := range r.Trials {
 			d := trial.Delays
+			if d.Frames == 0 {
+				text += fmt.Sprintf("%6d %14.0f %10d no frame arrived\n", r.Size, r.At, trial.Sent-trial.Received)
+				continue
+			}
 			text += fmt.Sprintf("%6d %14.0f %10d %10.1f %10.1f %10.1f %10.1f %10.1f %12.1f %12.1f\n", r.Size, r.At, trial.Sent-trial.Received, float64(d.Min)/1e3, float64(d.Typical)/1e3,
 				d.Mean/1e3, float64(d.Worst)/1e3, float64(d.PDV)/1e3, float64(d.IPDV.P1)/1e3, float64(d.IPDV.P99)/1e3)
 		}

@@ -1,6 +1,9 @@
 package destination
 
-import "pillion.dev/measure/histogram"
+import (
+	"pillion.dev/internal/quantity"
+	"pillion.dev/measure/histogram"
+)
 
 // Summary describes the values of an interval in nanoseconds. Count, Min, Mean
 // and Max are exact; quantiles are those of package histogram. It does not prove
@@ -13,6 +16,12 @@ type Summary struct {
 	P90   int64  `json:"p90"`
 	P99   int64  `json:"p99"`
 	Max   int64  `json:"max"`
+}
+
+// MarshalJSON writes null for what no value has.
+func (s Summary) MarshalJSON() ([]byte, error) {
+	type figures Summary
+	return quantity.MarshalMeasured(s.Count > 0, figures(s), "min", "mean", "p50", "p90", "p99", "max")
 }
 
 // distribution is a histogram with its exact moments. The histogram has count values but

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"pillion.dev/internal/quantity"
 )
 
 // Queue is how many packets wait at one side of an interface: packets that the profile
@@ -78,6 +80,12 @@ type Little struct {
 	WaitNs     float64 `json:"mean_wait_ns"`    // W
 	Product    float64 `json:"product"`         // lambda * W, packets
 	Difference float64 `json:"difference"`      // L - lambda * W
+}
+
+// MarshalJSON writes null for the wait of no packet.
+func (l Little) MarshalJSON() ([]byte, error) {
+	type figures Little
+	return quantity.MarshalMeasured(l.Rate > 0, figures(l), "mean_wait_ns")
 }
 
 // Little puts both sides of Little's law side by side.

@@ -3,6 +3,8 @@ package search
 import (
 	"cmp"
 	"slices"
+
+	"pillion.dev/internal/quantity"
 )
 
 // Delays are what the delays of a trial's frames add up to, in nanoseconds. Quantiles are
@@ -24,6 +26,12 @@ type Delays struct {
 	// IPDV is the variation from each frame to the next one, of those sent in a row
 	// (RFC 8219, 7.3.2).
 	IPDV Variation `json:"ipdv"`
+}
+
+// MarshalJSON writes null for what no frame has.
+func (d Delays) MarshalJSON() ([]byte, error) {
+	type figures Delays
+	return quantity.MarshalMeasured(d.Frames > 0, figures(d), "min", "typical", "mean", "p99", "worst", "max", "pdv", "ipdv")
 }
 
 // Variation is the distribution of signed differences in nanoseconds.
