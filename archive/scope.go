@@ -114,7 +114,7 @@ var ofAgent = Ownership{Source: AgentColumn}
 // eventKinds are those of events whose messages name nobody but their subjects.
 var eventKinds = []string{
 	"agent-connected", "agent-lost", "agent-recovered", "agent-revoked", "batch-rejected", "clock-agrees", "clock-apart",
-	"clock-synchronised", "clock-unsynchronised", "loss", "loss-ended", "spool-disk", "spool-dropped", "thinning", "thinning-ended",
+	"clock-synchronised", "clock-unsynchronised", "loss", "loss-ended", "spool-damaged", "spool-disk", "spool-dropped", "thinning", "thinning-ended",
 }
 
 // ownerships of the standard streams. A new one has to be declared here: until then its rows are in no scope.

@@ -1,9 +1,17 @@
 package server
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
+	"pillion.dev/internal/store"
+	"pillion.dev/server/backup"
 	"pillion.dev/server/event"
 	"pillion.dev/server/steady"
 	"pillion.dev/server/web"
@@ -11,10 +19,23 @@ import (
 
 // openClock opens the clock by which rows arrive and are removed.
 func (s *server) openClock() (err error) {
-	if s.clock, err = steady.Open(steady.Options{Folder: s.config.Folder, Boot: steady.Boot()}); err != nil {
-		s.log.Warn("the time of the last run is lost: old rows are removed by the clock of this start", "error", err)
+	boot := steady.Boot()
+	s.clock, err = steady.Open(steady.Options{
+		Folder: s.config.Folder, Boot: boot, Witnesses: func() []time.Duration { return s.control.ClocksAhead(boot) },
+	})
+	path, file := strings.CutPrefix(s.config.Archive, DefaultArchive)
+	path = cmp.Or(path, filepath.Join(s.config.Folder, backup.ArchiveFile))
+	if _, missing := os.Lstat(path); file && !s.clock.New() && errors.Is(missing, fs.ErrNotExist) {
+		store.Notice(filepath.Join(s.config.Folder, backup.ArchiveFile), "%s is missing, and a new archive begins: all rows are lost unless a backup is restored", path)
 	}
-	return nil
+	return err
+}
+
+// reportState reports state files that were damaged or missing.
+func (s *server) reportState() {
+	for _, text := range store.Notices(s.config.Folder) {
+		s.local.Event(event.Event{Kind: "state-damaged", Level: event.Warning, Message: text})
+	}
 }
 
 const clockEvery = 30 * time.Second
@@ -24,6 +45,7 @@ func (s *server) followClock(ctx context.Context) {
 	ticks := time.NewTicker(clockEvery)
 	defer ticks.Stop()
 	for {
+		s.reportState() // of what was read since
 		s.stepClock()
 		select {
 		case <-ctx.Done():
@@ -34,7 +56,7 @@ func (s *server) followClock(ctx context.Context) {
 }
 
 // stepClock does so once, and reports when removing old rows is held, and when it goes on.
-func (s *server) stepClock() {
+func (s *server) stepClock() (held string) {
 	before := s.clock.Held()
 	held, err := s.clock.Step()
 	if err != nil {
@@ -46,6 +68,7 @@ func (s *server) stepClock() {
 	case held == "" && before != "":
 		s.local.Event(event.Event{Kind: "retention-resumed", Level: event.Info, Message: "old rows are removed again"})
 	}
+	return held
 }
 
 // clockHealth does not fail: a server that keeps too much serves all requests.

@@ -114,7 +114,7 @@ func (f *fleet) serve(ctx context.Context) {
 	parts.Go(func() { f.announce(ctx) })
 	parts.Go(func() { f.follow(ctx, "tokens", f.s.authority.Follow) })
 	parts.Go(func() { f.followLeader(ctx) })
-	parts.Go(func() { purge(ctx, f.s.bucket, f.s.clock.Believed, f.s.log) })
+	parts.Go(func() { purge(ctx, f.s.bucket, f.s.stepClock, f.s.log) })
 	if f.s.applications != nil {
 		parts.Go(func() { f.follow(ctx, "tables of applications", f.s.applications.backend.Follow) })
 	}

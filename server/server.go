@@ -215,7 +215,6 @@ func (s *server) openControl(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	s.clock.Observe(func() []time.Duration { return s.control.ClocksAhead(steady.Boot()) })
 	s.join = join.New(s.control)
 	s.authority.Use(s.control)
 	if err := s.fleet.open(ctx); err != nil {

@@ -71,7 +71,7 @@ const (
 )
 
 // purge removes what is left of deleted items, until the context ends.
-func purge(ctx context.Context, bucket *bus.KV, believed func() bool, log *slog.Logger) {
+func purge(ctx context.Context, bucket *bus.KV, doubted func() string, log *slog.Logger) {
 	ticks := time.NewTicker(purgeEvery)
 	defer ticks.Stop()
 	for {
@@ -80,7 +80,7 @@ func purge(ctx context.Context, bucket *bus.KV, believed func() bool, log *slog.
 			return
 		case <-ticks.C:
 		}
-		if !believed() { // their age is that by the wall clock
+		if doubted() != "" { // their age is that by the wall clock
 			continue
 		}
 		if err := bucket.Purge(ctx, purgeAfter); err != nil && ctx.Err() == nil {

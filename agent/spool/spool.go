@@ -168,8 +168,6 @@ type Stats struct {
 	WrittenRows, HeldRows, RejectedRows int64
 	// MemoryBytes are held in memory only because writing fails.
 	MemoryBytes int64
-	// Damaged counts unreadable regions of files.
-	Damaged     int64
 	WriteErrors int64
 	// Lost counts what was dropped, by stream.
 	Lost map[string]Loss
@@ -212,6 +210,9 @@ func Open(dir string, options Options) (*Spool, error) {
 	s.written = sync.NewCond(&s.mu)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	err = store.CheckFormat(dir, "spool", spoolFormat)
+	for _, text := range store.Notices(dir) {
+		s.log.Warn("the state of the spool is damaged", "what", text)
+	}
 	if err == nil {
 		err = s.recover()
 	}

@@ -22,7 +22,7 @@ type cli struct {
 	Backup   backupCmd                    `cmd:"" help:"Copy the data directory, also of a running server."`
 	Restore  restoreCmd                   `cmd:"" help:"Restore a backup to an empty data directory."`
 	Token    tokenCmd                     `cmd:"" help:"Print one of the tokens that the first start created."`
-	Clock    clockCmd                     `cmd:"" help:"Show or confirm the clock by which old rows are removed."`
+	Accept   acceptClockCmd               `cmd:"" name:"accept-clock" help:"Confirm the machine's clock, so that old rows are removed by it."`
 	NATS     natsCmd                      `cmd:"" name:"nats" help:"Write the configuration of a node of an external NATS cluster."`
 	State    stateCmd                     `cmd:"" help:"Move agents, sessions and tokens between a data directory and the NATS cluster of a fleet."`
 	Archive  archiveCmd                   `cmd:"" help:"Copy the archive of a single server into that of a fleet."`

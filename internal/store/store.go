@@ -14,13 +14,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Save replaces the file and syncs it to disk.
+// Save replaces the file and syncs it to disk; as Write does if it is one of Files.
 func Save(path string, value any, mode fs.FileMode) error {
 	text, err := json.MarshalIndent(value, "", "  ")
 	if err != nil {
 		return fmt.Errorf("save %s: %w", path, err)
 	}
-	if err := Replace(path, append(text, '\n'), mode); err != nil {
+	if err := Write(path, append(text, '\n'), mode); err != nil {
 		return fmt.Errorf("save %s: %w", path, err)
 	}
 	return nil
@@ -74,17 +74,11 @@ func SyncFolder(path string) error {
 	return errors.Join(folder.Sync(), folder.Close())
 }
 
-// Load reads the file into value; found is false if it does not exist.
+// Load reads the file into value, as Read does if it is one of Files; found is false if it does not exist.
 func Load(path string, value any) (found bool, err error) {
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(text, value)
-	}
-	if err != nil {
+	text, err := Read(path, func(text []byte) error { return json.Unmarshal(text, value) })
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, fmt.Errorf("load %s: %w", path, err)
 	}
-	return true, nil
+	return text != nil, nil
 }

@@ -267,7 +267,14 @@ func (a *Authority) open() error {
 			return err
 		}
 	}
-	own, err := a.openIdentity(authorityFile, a.makeAuthority)
+	public := filepath.Join(a.folder, publicFile)
+	own, err := a.openIdentity(authorityFile, func() (*identity, error) {
+		if _, err := os.Lstat(public); err == nil { // written after the key
+			return nil, fmt.Errorf("%s is missing, and the agents of %s trust only its authority: restore it from a backup, or remove %[2]s to begin with another "+
+				"authority, and enrol all agents again (docs/recover.md)", authorityFile, public)
+		}
+		return a.makeAuthority()
+	})
 	if err != nil {
 		return err
 	}
@@ -276,12 +283,16 @@ func (a *Authority) open() error {
 		return fmt.Errorf("%s: not a CA certificate", authorityFile)
 	}
 	if now := a.options.Now(); now.After(own.leaf.NotAfter) {
-		return fmt.Errorf("%s: the authority expired on %s; remove the file and enrol all agents again",
-			authorityFile, own.leaf.NotAfter.Format(time.DateOnly))
+		return fmt.Errorf("%s: the authority expired on %s; remove %s* and %s, and enrol all agents again",
+			authorityFile, own.leaf.NotAfter.Format(time.DateOnly), authorityFile, publicFile)
 	}
 	a.pool = x509.NewCertPool()
+	key := filepath.Join(a.folder, keysFolder, authorityFile)
+	if text, err := os.ReadFile(key); err == nil { // it never changes, so that its previous version is a copy
+		_ = files.Keep(key+".previous", text, 0o600) // a later start repeats it
+	}
 	a.pool.AddCert(a.certificate)
-	if err := files.Keep(filepath.Join(a.folder, publicFile), encodePEM(a.certificate.Raw), 0o600); err != nil {
+	if err := files.Keep(public, encodePEM(a.certificate.Raw), 0o600); err != nil {
 		return err
 	}
 	if _, err := a.serverIdentity(true); err != nil {

@@ -128,13 +128,15 @@ func TestOpenKeepsKeysAndTokens(t *testing.T) {
 func TestOpenFaults(t *testing.T) {
 	for _, row := range []struct{ name, file, text, want string }{
 		{"authority", "authority/authority.pem", "nonsense", "authority.pem"},
-		{"server", "authority/server.pem", "", "server.pem"},
 		{"tokens", "tokens.json", "{", "tokens.json"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			folder := t.TempDir()
 			open(t, folder, &clock{time.Now()})
 			if err := os.WriteFile(filepath.Join(folder, row.file), []byte(row.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.RemoveAll(filepath.Join(folder, row.file+".previous")); err != nil {
 				t.Fatal(err)
 			}
 			if _, _, err := Open(folder, Options{}); err == nil || !strings.Contains(err.Error(), row.want) {

@@ -15,7 +15,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math/big"
 	"net"
 	"os"
@@ -48,22 +47,30 @@ func encodePEM(der []byte) []byte {
 
 // openIdentity loads the file, or creates it.
 func (a *Authority) openIdentity(name string, produce func() (*identity, error)) (*identity, error) {
-	text, err := os.ReadFile(filepath.Join(a.folder, keysFolder, name))
-	if errors.Is(err, fs.ErrNotExist) {
+	kept := &identity{}
+	text, err := files.Read(filepath.Join(a.folder, keysFolder, name), func(text []byte) (err error) {
+		kept, err = parseIdentity(text)
+		return err
+	})
+	if err == nil && text == nil {
 		return a.renewIdentity(name, produce)
 	}
+	return kept, err
+}
+
+func parseIdentity(text []byte) (*identity, error) {
+	pair, err := tls.X509KeyPair(text, text)
 	if err != nil {
 		return nil, err
 	}
-	pair, err := tls.X509KeyPair(text, text)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
 	key, ok := pair.PrivateKey.(*ecdsa.PrivateKey)
 	if !ok {
-		return nil, fmt.Errorf("%s: the key is not ECDSA", name)
+		return nil, errors.New("the key is not ECDSA")
 	}
-	return &identity{key, pair.Leaf}, nil
+	if pair.Leaf.IsCA {
+		err = pair.Leaf.CheckSignatureFrom(pair.Leaf)
+	}
+	return &identity{key, pair.Leaf}, err
 }
 
 func (a *Authority) renewIdentity(name string, produce func() (*identity, error)) (*identity, error) {

@@ -75,6 +75,9 @@ func (c *Control) observe(a *agent, before session.State, first bool) {
 		c.event("thinning-ended", event.Info, a.Name, "", "applications that report to %s are asked to send all samples again", a.Name)
 	}
 	held, reported := a.state.Spool, &a.Lost
+	if held.Damaged > before.Spool.Damaged && a.quietly("spool-damaged", a.lastReport) {
+		c.event("spool-damaged", event.Error, a.Name, "", "files in the spool of %s are damaged: the batches in %s are lost", a.Name, quantity.Count(held.Damaged, "place"))
+	}
 	if reported.Instance != a.state.Instance {
 		*reported = lost{Instance: a.state.Instance} // the counter was reset
 	}

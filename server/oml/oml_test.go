@@ -14,6 +14,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"pillion.dev/archive"
+	files "pillion.dev/internal/store"
 	"pillion.dev/measure"
 	"pillion.dev/omsp"
 	"pillion.dev/omsp/collect"
@@ -94,7 +95,7 @@ func TestNames(t *testing.T) {
 		}
 	}
 	entries, err := os.ReadDir(folder)
-	if err != nil || len(entries) != 1 || entries[0].Name() != "oml.json" {
+	if err != nil || len(entries) != 2 || entries[0].Name() != "oml.json" || entries[1].Name() != "oml.json.previous" {
 		t.Errorf("files %v, %v", entries, err)
 	}
 	if err := k.Close(); err != nil {
@@ -228,9 +229,14 @@ func TestInvalidCatalog(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := &sink{rows: map[string][]string{}}
-		if _, err := New(store.NewFiles(folder, Documents...), s, s, Quota{}, wall{}, slog.New(slog.DiscardHandler)); err == nil {
-			t.Errorf("%q was read", text)
+		k, err := New(store.NewFiles(folder, Documents...), s, s, Quota{}, wall{}, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatalf("%q: %v", text, err)
 		}
+		if said := files.Notices(folder); len(said) != 1 || !strings.Contains(said[0], "oml.json is damaged and set aside") || len(k.catalog.Domains) != 0 {
+			t.Errorf("%q: said %q, domains %v", text, said, k.catalog.Domains)
+		}
+		k.Close()
 	}
 }
 

@@ -115,11 +115,11 @@ func uptime() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// Observe sets the witnesses.
-func (c *Clock) Observe(witnesses func() []time.Duration) {
+// New reports whether there was no file.
+func (c *Clock) New() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.options.Witnesses = witnesses
+	return c.new
 }
 
 // Begin tells a clock without a file of a time that has passed, such as the one of the last row.
@@ -164,13 +164,6 @@ func (c *Clock) Held() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.last.Held
-}
-
-// Believed reports whether the wall clock is near the time that has elapsed, and not contradicted.
-func (c *Clock) Believed() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.last.Held == "" && c.wall().Sub(c.elapsed()).Abs() <= offMost
 }
 
 // Likely is the wall clock, or the time that has elapsed while most witnesses contradict the former.
@@ -222,7 +215,7 @@ func (c *Clock) Step() (held string, err error) {
 		c.last.Held = fmt.Sprintf("by its clock, the server was off for %v, which no agent on another host confirms", gap.Round(time.Minute))
 	}
 	if c.last.Held != "" {
-		c.last.Held += "; correct the clock, or confirm it: pillion-server clock --accept"
+		c.last.Held += "; correct the clock, or confirm it: pillion-server accept-clock"
 	} else {
 		c.last.Cutoff = now
 	}
@@ -248,14 +241,4 @@ func (c *Clock) accepted() (bool, error) {
 func Accept(folder string, wall time.Time) (path string, err error) {
 	path = filepath.Join(folder, acceptName)
 	return path, store.Save(path, wall.UTC(), 0o600)
-}
-
-// Read returns what a server has saved in its data directory: its time, and why nothing is removed.
-func Read(folder string) (saved time.Time, held string, err error) {
-	var kept state
-	found, err := store.Load(filepath.Join(folder, fileName), &kept)
-	if err == nil && !found {
-		err = fmt.Errorf("load %s: %w", filepath.Join(folder, fileName), fs.ErrNotExist)
-	}
-	return kept.Time, kept.Held, err
 }

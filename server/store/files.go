@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"sync"
 
@@ -55,15 +54,15 @@ func (f *Files) load(collection string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := os.ReadFile(path)
 	items := map[string][]byte{}
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		err = nil
-	case err == nil:
+	text, err := store.Read(path, func(text []byte) error {
+		_, err := d.parse(text)
+		return err
+	})
+	if text != nil && err == nil {
 		items, err = d.parse(text)
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("load %s: %w", path, err)
 	}
 	f.items[collection] = items
@@ -94,7 +93,7 @@ func (f *Files) Write(_ context.Context, collection string, items map[string][]b
 	}
 	text, err := d.format(after)
 	if err == nil {
-		err = store.Replace(path, text, 0o600)
+		err = store.Write(path, text, 0o600)
 	}
 	if err != nil {
 		return fmt.Errorf("save %s: %w", path, err)
