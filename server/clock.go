@@ -38,11 +38,9 @@ func (s *server) reportState() {
 	}
 }
 
-const clockEvery = 30 * time.Second
-
-// followClock compares the clock with the wall clock and the agents' until the context ends.
+// followClock compares the clock with the wall clock and the agents' every 30 s until the context ends.
 func (s *server) followClock(ctx context.Context) {
-	ticks := time.NewTicker(clockEvery)
+	ticks := time.NewTicker(30 * time.Second)
 	defer ticks.Stop()
 	for {
 		s.reportState() // of what was read since

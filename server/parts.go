@@ -223,7 +223,7 @@ func (s *server) applyRetention(ctx context.Context) error {
 	}
 	for _, stream := range streams {
 		unset[stream.Schema.Name] = stream.Retention == archive.Retention{}
-		if stream.Schema.Name == measure.Events.Name && !stream.Last.IsZero() {
+		if stream.Schema.Name == measure.Events.Name && stream.Rows > 0 {
 			s.clock.Begin(stream.Last)
 		}
 	}

@@ -49,11 +49,7 @@ var Files = []File{
 	{"alarms.json", Expendable, "active alarms, acknowledgements and silences"},
 }
 
-const (
-	previousSuffix = ".previous"
-	damagedSuffix  = ".damaged"
-	sealBits       = 32
-)
+const previousSuffix, sealBits = ".previous", 32
 
 type notice struct{ path, text string }
 
@@ -117,7 +113,7 @@ func Read(path string, check func([]byte) error) ([]byte, error) {
 		return nil, fmt.Errorf("%s is damaged: %w; lost: %s; restore a backup, or move it and %s away to go on without it (docs/recover.md)",
 			path, why, file.Lost, file.Name+previousSuffix)
 	}
-	aside := path + damagedSuffix
+	aside := path + ".damaged"
 	if err := errors.Join(os.RemoveAll(aside), os.Rename(path, aside)); err != nil && !errors.Is(why, fs.ErrNotExist) {
 		return nil, err
 	}

@@ -54,8 +54,7 @@ func (c *Control) ClocksAhead(boot string) (list []time.Duration) {
 		of := strings.ReplaceAll(a.state.Boot, "-", "")
 		if a.connected && !a.Revoked && !a.state.Time.IsZero() && (of == "" || !seen[of]) {
 			seen[of] = true
-			theirs := a.state.Time.Add(now.Sub(a.lastReport))
-			list = append(list, theirs.Sub(now.Round(0)))
+			list = append(list, a.state.Time.Add(now.Sub(a.lastReport)).Sub(now.Round(0)))
 		}
 	}
 	return list

@@ -56,17 +56,20 @@ type state struct {
 	Cutoff time.Time `json:"cutoff"`
 	Held   string    `json:"held,omitempty"`
 	// Settled: it is known how long the machine was off, so that only what elapses changes Time.
-	Settled bool          `json:"settled"`
-	Boot    string        `json:"boot,omitempty"`
-	Uptime  time.Duration `json:"uptime_ns"`
+	Settled bool `json:"settled"`
+	// Accepted: an operator has confirmed the wall clock, which witnesses have contradicted since.
+	Accepted bool          `json:"accepted,omitempty"`
+	Boot     string        `json:"boot,omitempty"`
+	Uptime   time.Duration `json:"uptime_ns"`
 }
 
 // Clock is safe for concurrent use.
 type Clock struct {
-	options Options
-	mu      sync.Mutex
-	last    state
-	opened  time.Duration // uptime
+	options  Options
+	stepping sync.Mutex // held while Step saves, which may take long
+	mu       sync.Mutex
+	last     state
+	opened   time.Duration // uptime
 	// off is how long the machine may have been off without a witness.
 	off          time.Duration
 	new          bool // there was no file
@@ -179,6 +182,14 @@ func (c *Clock) Likely() time.Time {
 // Step compares the clock with the wall clock and the witnesses, saves it, and returns Held. It is
 // to be called every minute or so. The error is one of saving.
 func (c *Clock) Step() (held string, err error) {
+	c.stepping.Lock()
+	defer c.stepping.Unlock()
+	accepted, err := c.accepted()
+	saved := c.step(accepted)
+	return saved.Held, errors.Join(err, store.Save(filepath.Join(c.options.Folder, fileName), saved, 0o600))
+}
+
+func (c *Clock) step(accepted bool) state {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var witnesses []time.Duration
@@ -191,23 +202,22 @@ func (c *Clock) Step() (held string, err error) {
 			apart++
 		}
 	}
-	accepted, err := c.accepted()
 	now, wall, up, all := c.elapsed(), c.wall(), c.options.Uptime(), len(witnesses)
-	gap, contradicted, confirmed := wall.Sub(now), 2*apart > all, 2*apart < all
-	c.contradicted = contradicted
+	gap, confirmed := wall.Sub(now), 2*apart < all
+	c.last.Accepted = accepted || c.last.Accepted && 2*apart > all
+	c.contradicted = 2*apart > all && !c.last.Accepted
 	near := gap >= -apartMost && gap <= c.off
 	switch {
 	case accepted, !c.last.Settled && (confirmed || all == 0 && near && up-c.opened >= witnessTime),
 		confirmed && gap.Abs() > apartMost && gap.Abs() <= offMost: // a virtual machine was paused
 		now, c.last.Settled, gap = wall, true, 0
-	case c.last.Settled && gap.Abs() <= apartMost && !contradicted:
+	case c.last.Settled && gap.Abs() <= apartMost && !c.contradicted:
 		most := (up - c.last.Uptime) / slewShare
 		now = now.Add(min(max(gap, -most), most))
 	}
 	c.last.Time, c.last.Uptime, c.last.Held, c.new = now, up, "", false
 	switch {
-	case accepted:
-	case contradicted:
+	case c.contradicted:
 		c.last.Held = fmt.Sprintf("the clocks of %d of %d other hosts differ from the server's by more than %v", apart, all, apartMost)
 	case gap.Abs() > offMost && c.last.Settled:
 		c.last.Held = fmt.Sprintf("the server's clock was set: it is %v from the time that has elapsed", gap.Round(time.Minute))
@@ -219,7 +229,7 @@ func (c *Clock) Step() (held string, err error) {
 	} else {
 		c.last.Cutoff = now
 	}
-	return c.last.Held, errors.Join(err, store.Save(filepath.Join(c.options.Folder, fileName), c.last, 0o600))
+	return c.last
 }
 
 // accepted reports, once, whether an operator has confirmed the wall clock.

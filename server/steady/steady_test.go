@@ -175,6 +175,14 @@ func TestOff(t *testing.T) {
 			if _, err := os.Stat(filepath.Join(f.folder, acceptName)); err == nil {
 				t.Error("the confirmation would count again")
 			}
+			if test.accept {
+				if held := f.pass(time.Hour); held != "" || !f.Likely().Equal(f.wall) {
+					t.Errorf("an hour later: held %q, certificates are made at %v", held, f.Likely())
+				}
+				if f.set(40 * day); f.pass(time.Minute) == "" {
+					t.Error("a step after it is not held")
+				}
+			}
 		})
 	}
 }
