@@ -227,7 +227,7 @@ func TestValuesOfQueries(t *testing.T) {
 	values := rowOf(columns, 0).Values
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 5e8, time.UTC)
 	if values[0].GetTime() != noon.Truncate(24*time.Hour).UnixNano() || values[1].GetTime() != noon.UnixNano() ||
-		values[2].GetInt() != -3 || values[3].GetFloat() != 0.5 || values[4].GetText() != "12345678901234567890" ||
+		values[2].GetInt() != -3 || values[3].GetFloat() != 0.5 || values[4].GetUint() != 12345678901234567890 ||
 		values[5].Kind != nil || values[6].GetText() != `["a","b"]` {
 		t.Errorf("got %v", values)
 	}
