@@ -6,7 +6,6 @@ import (
 	"pillion.dev/internal/outfile"
 	"pillion.dev/probe/block"
 	"pillion.dev/probe/destination"
-	"pillion.dev/probe/flow"
 	"pillion.dev/probe/source"
 	"pillion.dev/wire"
 	"pillion.dev/wire/fivetuple"
@@ -19,24 +18,18 @@ var (
 	sentColumns    = []string{"time_ns", "src", "dst", "proto", "sport", "dport", "packets", "number_start", "number_first", "number_next", "block", "period_ns", "marked_ns"}
 )
 
-// addFlow adds src, dst, proto, sport and dport.
-func addFlow(row *outfile.Row, key flow.Key) *outfile.Row {
-	return row.Text(addressText(key.Src)).Text(addressText(key.Dst)).Text(fivetuple.ProtocolName(key.Protocol)).
-		Uint(uint64(key.Sport)).Uint(uint64(key.Dport))
-}
-
 func addArrived(to *outfile.Records, r *destination.Record) error {
-	addFlow(to.Row().Int(r.Received.UnixNano()), r.Key).
-		Uint(uint64(r.Sequence)).Bool(r.Single).Uint(uint64(r.Packets)).Uint(uint64(r.Bytes)).
-		IntIf(r.Modules&wire.Delay != 0, int64(r.Delay)).Text(r.Encoding.String()).End()
+	k := r.Key
+	to.Add(r.Received.UnixNano(), addressText(k.Src), addressText(k.Dst), fivetuple.ProtocolName(k.Protocol), k.Sport, k.Dport,
+		r.Sequence, r.Single, r.Packets, r.Bytes, outfile.If(r.Modules&wire.Delay != 0, int64(r.Delay)), r.Encoding.String())
 	return nil
 }
 
 func addSent(to *outfile.Records, sent []source.Sent) error {
 	now := time.Now().UnixNano()
 	for _, s := range sent {
-		addFlow(to.Row().Int(now), s.Key).Uint(s.Packets).
-			Uint(uint64(s.Start)).Uint(uint64(s.First)).Uint(uint64(s.Next)).Null().Null().Null().End()
+		to.Add(now, addressText(s.Key.Src), addressText(s.Key.Dst), fivetuple.ProtocolName(s.Key.Protocol), s.Key.Sport, s.Key.Dport,
+			s.Packets, s.Start, s.First, s.Next, nil, nil, nil)
 	}
 	return nil
 }
@@ -44,8 +37,8 @@ func addSent(to *outfile.Records, sent []source.Sent) error {
 func addBlocks(to *outfile.Records, counts []block.Count) error {
 	now := time.Now().UnixNano()
 	for _, c := range counts {
-		addFlow(to.Row().Int(now), c.Key).Uint(c.Packets).Null().Null().Null().
-			Uint(c.Number).Int(int64(c.Period)).IntIf(!c.Marked.IsZero(), c.Marked.UnixNano()).End()
+		to.Add(now, addressText(c.Key.Src), addressText(c.Key.Dst), fivetuple.ProtocolName(c.Key.Protocol), c.Key.Sport, c.Key.Dport,
+			c.Packets, nil, nil, nil, c.Number, int64(c.Period), outfile.If(!c.Marked.IsZero(), c.Marked.UnixNano()))
 	}
 	return nil
 }

@@ -159,9 +159,9 @@ func (s *session) record(all bool) {
 			continue
 		}
 		s.recorded[i] = true
-		s.receiver.Records.Row().Int(at).Text(s.flow.Source.String()).TextIf(s.flow.Protocol).
-			IntIf(s.flow.SourcePort != 0, int64(s.flow.SourcePort)).IntIf(s.flow.DestinationPort != 0, int64(s.flow.DestinationPort)).
-			Uint(uint64(s.begun.First + uint32(i/s.begun.Packets))).Uint(uint64(i % s.begun.Packets)).End()
+		f := s.flow
+		s.receiver.Records.Add(at, f.Source.String(), outfile.If(f.Protocol != "", f.Protocol), outfile.If(f.SourcePort != 0, f.SourcePort),
+			outfile.If(f.DestinationPort != 0, f.DestinationPort), s.begun.First+uint32(i/s.begun.Packets), i%s.begun.Packets)
 	}
 }
 

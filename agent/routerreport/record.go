@@ -19,9 +19,7 @@ var recordColumns = []string{
 // observed arrival, and a number of the sender, these columns are null.
 func addRecord(to *outfile.Records, names map[int]string, r router.Record) {
 	name := func(index int) string { return cmp.Or(names[index], strconv.Itoa(index)) } // one may be newer
-	to.Row().IntIf(r.T1 != 0, int64(r.T1)).Uint(r.T2).Uint(r.T3).Uint(r.T4).Text(name(r.In)).Text(name(r.Out)).
-		Text(r.Source.Addr().String()).Text(r.Destination.Addr().String()).Text(fivetuple.ProtocolName(r.Protocol)).
-		Uint(uint64(r.Source.Port())).Uint(uint64(r.Destination.Port())).
-		Uint(uint64(r.Length)).Uint(uint64(r.Merged)).Uint(uint64(r.Segments)).IntIf(r.LastT1 != 0, int64(r.LastT1)).
-		IntIf(r.Sent, int64(r.Train)).IntIf(r.Sent, int64(r.Number)).End()
+	to.Add(outfile.If(r.T1 != 0, r.T1), r.T2, r.T3, r.T4, name(r.In), name(r.Out),
+		r.Source.Addr().String(), r.Destination.Addr().String(), fivetuple.ProtocolName(r.Protocol), r.Source.Port(), r.Destination.Port(),
+		r.Length, r.Merged, r.Segments, outfile.If(r.LastT1 != 0, r.LastT1), outfile.If(r.Sent, r.Train), outfile.If(r.Sent, r.Number))
 }

@@ -322,10 +322,11 @@ var recordColumns = []string{
 
 // addRecord adds the record of a packet, which has the values of its line.
 func addRecord(to *outfile.Records, l line) {
-	row := to.Row().Uint(uint64(l.Train)).Uint(uint64(l.Number)).Int(l.Intended).IntIf(l.Handed != 0, l.Handed).
-		IntIf(l.Driver != 0, l.Driver).TextIf(l.Source).IntIf(l.Hardware != 0, l.Hardware).Bool(l.Late).Text(cmp.Or(l.Fate, dispatch.Sent.String())).TextIf(l.Error)
-	replied := l.Reply != ""
-	row.TextIf(string(l.Reply)).TextIf(l.ReplyFrom).IntIf(replied, l.ReplyAt).IntIf(replied, l.RoundTrip).End()
+	text := func(v string) any { return outfile.If(v != "", v) }
+	time := func(v int64) any { return outfile.If(v != 0, v) }
+	to.Add(l.Train, l.Number, l.Intended, time(l.Handed), time(l.Driver), text(l.Source), time(l.Hardware), l.Late,
+		cmp.Or(l.Fate, dispatch.Sent.String()), text(l.Error), text(string(l.Reply)), text(l.ReplyFrom),
+		time(l.ReplyAt), outfile.If(l.Reply != "", l.RoundTrip))
 }
 
 func table(s *summary) string {

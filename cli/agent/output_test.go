@@ -45,7 +45,7 @@ func TestOutputFiles(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		file.Row().Int(1).End()
+		file.Add(1)
 		count, err := file.Close()
 		if err == nil && count != (outfile.Count{Written: 1}) {
 			t.Errorf("%+v", count)

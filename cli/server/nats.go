@@ -59,10 +59,12 @@ func (c *natsCmd) Run(ctx context.Context) error {
 		name string
 		text []byte
 	}{{bus.NodeFile, certificate}, {bus.AuthorityFile, ca}, {natsFile, []byte(text)}} {
-		err = cmp.Or(err, outfile.Path(filepath.Join(out, file.name)).Replace(ctx, 0o600, func(to *os.File) error {
-			_, err := to.Write(file.text)
-			return err
-		}))
+		if err == nil {
+			err = outfile.Path(filepath.Join(out, file.name)).Replace(ctx, 0o600, func(to *os.File) error {
+				_, err := to.Write(file.text)
+				return err
+			})
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("write files of the node: %w", err)

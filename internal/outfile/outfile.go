@@ -126,8 +126,9 @@ type File struct {
 	mode fs.FileMode
 }
 
-// Create opens a file, which has its name once it is committed, with this mode, before the umask,
-// if there was none; a mode without rights of others takes them from an existing one. The context ends the wait for the reader of a FIFO.
+// Create opens a file, which has its name once it is committed. The mode, before the umask, is
+// that of a new file; of an existing one, it removes only rights of others if it has none for them.
+// The context ends the wait for the reader of a FIFO.
 func (p Path) Create(ctx context.Context, mode fs.FileMode) (*File, error) {
 	f := &File{path: p}
 	var err error
@@ -142,13 +143,8 @@ func (p Path) Create(ctx context.Context, mode fs.FileMode) (*File, error) {
 
 // cause is an error without the path, which for an incomplete file is not that of the user.
 func cause(err error) error {
-	var path *fs.PathError
-	var link *os.LinkError
-	switch {
-	case errors.As(err, &path):
+	if path := (*fs.PathError)(nil); errors.As(err, &path) {
 		return path.Err
-	case errors.As(err, &link):
-		return link.Err
 	}
 	return err
 }
@@ -251,7 +247,10 @@ func (f *File) publish() error {
 			return err
 		}
 	}
-	if err := cmp.Or(f.Sync(), os.Rename(f.part, f.at.path)); err != nil {
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if err := os.Rename(f.part, f.at.path); err != nil {
 		return err
 	}
 	f.part = ""
@@ -274,8 +273,10 @@ func (p Path) Grow(mode fs.FileMode, head []byte) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = f.Write(head)
-	if err = cmp.Or(err, f.publish()); err != nil {
+	if _, err = f.Write(head); err == nil {
+		err = f.publish()
+	}
+	if err != nil {
 		f.Close()
 		return nil, fmt.Errorf("%s: %w", p, cause(err))
 	}
@@ -305,8 +306,10 @@ func (p Path) Replace(ctx context.Context, mode fs.FileMode, write func(*os.File
 // built in the folder of temporary files first.
 func (p Path) Build(ctx context.Context, mode fs.FileMode, build func(name string) error) error {
 	return p.Replace(ctx, mode, func(file *os.File) error {
-		if at, err := p.resolve(); err != nil || at.isWhole() {
-			return cmp.Or(err, build(file.Name()))
+		if at, err := p.resolve(); err != nil {
+			return err
+		} else if at.isWhole() {
+			return build(file.Name())
 		}
 		whole, err := os.CreateTemp("", "pillion-*")
 		if err != nil {

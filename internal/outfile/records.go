@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -30,6 +29,8 @@ const (
 	drainMax = 2 * time.Second
 )
 
+var errNoReader = errors.New("no program reads the FIFO")
+
 // RecordsFile is where records go, and how.
 type RecordsFile struct {
 	Path Path
@@ -38,7 +39,7 @@ type RecordsFile struct {
 }
 
 // Records writes records, one a line, while they come. It never waits for its reader: records for
-// which there is no room are lost and counted. Its methods may be called by several goroutines.
+// which there is no room are lost and counted. Add may be called by several goroutines.
 type Records struct {
 	path     Path
 	at       place
@@ -49,29 +50,24 @@ type Records struct {
 	mu sync.Mutex
 	// queue are lines that are not being written.
 	queue []byte
-	// added are all records, written those that were passed to the file.
-	added, written uint64
+	// added are all records, written those that were passed to the file: -1 before the title.
+	added, written int64
 	closed         bool
 
 	wake, closing, ended chan struct{}
 
 	// What follows belongs to the writing goroutine until it has ended.
-	file *os.File // nil: a FIFO that nothing reads
-	// rest is what remains of the lines that are being written, which are in block; title is the
-	// first line for a reader.
-	rest, block, title []byte
-	inLine             bool // the last byte written was not the end of a line
-	gone               bool // no reader will come
-	err                error
+	file *os.File // nil: a FIFO that nothing has read yet
+	// rest is what remains of the lines that are being written, which are in block.
+	rest, block []byte
+	gone        bool // the reader
+	err         error
 }
 
 // Open opens a file and writes the names of the columns, which in NDJSON are the keys of each
 // record. Without a path it returns nil, which may be closed.
 func (o RecordsFile) Open(columns ...string) (*Records, error) {
-	if o.Path == "" {
-		if o.Format != "" {
-			return nil, fmt.Errorf("create record file: a format, %s, needs a file", o.Format)
-		}
+	if o.Path == "" && o.Format == "" {
 		return nil, nil
 	}
 	r, err := o.open(columns, queueMax)
@@ -86,25 +82,21 @@ func (o RecordsFile) Open(columns ...string) (*Records, error) {
 	return r, nil
 }
 
-func (o RecordsFile) open(columns []string, queueMax int) (*Records, error) {
-	r := &Records{
+func (o RecordsFile) open(columns []string, queueMax int) (r *Records, err error) {
+	r = &Records{
 		path: o.Path, columns: columns, queueMax: queueMax, csv: o.Format == CSV || o.Format == "" && !strings.HasSuffix(string(o.Path), "."+NDJSON),
 		wake: make(chan struct{}, 1), closing: make(chan struct{}), ended: make(chan struct{}),
 	}
-	var err error
-	if r.at, err = o.Path.resolve(); err == nil && r.at.isFIFO() {
-		return r, nil // opened when a program reads it
+	var title []byte
+	if r.csv {
+		title = []byte(strings.Join(columns, ",") + "\n")
 	}
-	r.file, err = o.Path.Grow(0o666, r.header())
+	if r.at, err = o.Path.resolve(); err == nil && r.at.isFIFO() { // opened when a program reads it
+		r.queue, r.written = title, -int64(bytes.Count(title, []byte("\n")))
+		return r, nil
+	}
+	r.file, err = o.Path.Grow(0o666, title)
 	return r, err
-}
-
-// header is the first line.
-func (r *Records) header() []byte {
-	if !r.csv {
-		return nil
-	}
-	return []byte(strings.Join(r.columns, ",") + "\n")
 }
 
 // run writes what was added at every tick.
@@ -127,75 +119,42 @@ func (r *Records) run(ticks <-chan time.Time) {
 	}
 }
 
-// flush writes what was added, unless the reader is too slow; it reports whether nothing is left.
-func (r *Records) flush(wait time.Duration) (empty bool) {
-	for {
+// flush writes what was added, unless the reader is too slow; it reports whether nothing is left
+// that can be written.
+func (r *Records) flush(wait time.Duration) (done bool) {
+	for !r.gone {
 		if len(r.rest) == 0 {
 			r.mu.Lock()
 			r.rest, r.block, r.queue = r.queue, r.queue, r.block[:0]
 			r.mu.Unlock()
+			if len(r.rest) == 0 {
+				return true
+			}
 		}
-		if r.gone || len(r.rest) == 0 && len(r.title) == 0 {
-			r.rest = nil
-			return true
-		}
-		if !r.connected() {
-			return len(r.rest) == 0
+		if r.file == nil {
+			file, err := r.at.openInPlace()
+			if err != nil {
+				r.err = errNoReader
+				return false
+			}
+			r.file, r.err = file, nil
 		}
 		_ = r.file.SetWriteDeadline(time.Now().Add(wait)) // regular files have none
-		part := &r.title
-		if len(r.title) == 0 {
-			part = &r.rest
-		}
-		n, err := r.file.Write(*part)
-		if part == &r.rest {
-			r.mu.Lock()
-			r.written += uint64(bytes.Count(r.rest[:n], []byte("\n")))
-			r.mu.Unlock()
-		}
-		if n > 0 {
-			r.inLine = (*part)[n-1] != '\n'
-		}
-		*part = (*part)[n:]
-		switch {
-		case errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET):
-			r.leave(err)
-		case errors.Is(err, os.ErrDeadlineExceeded):
+		n, err := r.file.Write(r.rest)
+		r.mu.Lock()
+		r.written += int64(bytes.Count(r.rest[:n], []byte("\n")))
+		r.mu.Unlock()
+		r.rest = r.rest[n:]
+		if errors.Is(err, os.ErrDeadlineExceeded) {
 			return false
-		case err != nil: // a full disk may have room later
+		}
+		if err != nil { // a full disk may have room later
 			r.fail(err)
-			return false
+			r.gone = errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET)
+			return r.gone
 		}
 	}
-}
-
-var errNoReader = errors.New("no program reads the FIFO")
-
-// connected opens a FIFO that has a reader again.
-func (r *Records) connected() bool {
-	if r.file != nil {
-		return true
-	}
-	file, err := r.at.openInPlace()
-	if errors.Is(err, unix.ENXIO) {
-		err = errNoReader
-	}
-	if err != nil {
-		r.fail(err)
-		return false
-	}
-	r.file, r.title, r.err = file, r.header(), nil
 	return true
-}
-
-// leave ends a connection whose reader has gone. Another one may come to a FIFO, and must not
-// begin within a line.
-func (r *Records) leave(err error) {
-	r.fail(errors.Join(err, r.file.Close()))
-	if r.inLine && len(r.title) == 0 {
-		_, r.rest, _ = bytes.Cut(r.rest, []byte("\n"))
-	}
-	r.file, r.inLine, r.gone = nil, false, !r.at.isFIFO()
 }
 
 func (r *Records) fail(err error) {
@@ -217,125 +176,52 @@ func (r *Records) Close() (Count, error) {
 	if r == nil || r.closed {
 		return Count{}, nil
 	}
-	var failed error
 	var late <-chan time.Time // of what has no deadline, such as a terminal, but is no file
 	if !r.at.isWhole() {
 		late = time.After(2 * drainMax)
 	}
 	r.closed = true
 	close(r.closing)
+	why := errors.New("the reader was too slow")
 	select {
 	case <-r.ended:
-		failed = r.err
+		if r.err != nil {
+			why = r.err
+		}
 	case <-late:
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	count := Count{Written: r.written, Lost: r.added - r.written}
-	switch {
-	case count.Lost == 0:
+	count := Count{Written: uint64(max(0, r.written))}
+	if count.Lost = uint64(r.added) - count.Written; count.Lost == 0 {
 		return count, nil
-	case failed == nil:
-		failed = errors.New("the reader was too slow")
 	}
-	return count, fmt.Errorf("write records to %s: %d of %d records were lost: %w", r.path, count.Lost, r.added, failed)
+	return count, fmt.Errorf("write records to %s: %d of %d records were lost: %w", r.path, count.Lost, r.added, why)
 }
 
-// Row is a record that is being added: one call for each column, in their order, then End.
-type Row struct {
-	records *Records
-	begin   int // in the queue
-	column  int
+// If is a value if it was measured, else nil.
+func If[T any](measured bool, value T) any {
+	if !measured {
+		return nil
+	}
+	return value
 }
 
-// Row begins a record. Until End, no other can begin.
-func (r *Records) Row() *Row {
+// Add adds a record: a number, text or truth value for each column. What was not measured is nil:
+// an empty field in CSV, null in NDJSON.
+func (r *Records) Add(values ...any) {
+	if len(values) != len(r.columns) {
+		panic(fmt.Sprintf("outfile: a record of %d values for %d columns", len(values), len(r.columns)))
+	}
 	r.mu.Lock()
-	return &Row{records: r, begin: len(r.queue)}
-}
-
-// next begins a value.
-func (w *Row) next() *[]byte {
-	r := w.records
-	if w.column > 0 {
-		r.queue = append(r.queue, ',')
-	} else if !r.csv {
-		r.queue = append(r.queue, '{')
-	}
-	if !r.csv {
-		r.queue = append(append(append(r.queue, '"'), r.columns[w.column]...), `":`...)
-	}
-	w.column++
-	return &r.queue
-}
-
-// Int adds a number.
-func (w *Row) Int(v int64) *Row {
-	b := w.next()
-	*b = strconv.AppendInt(*b, v, 10)
-	return w
-}
-
-// Uint adds a number.
-func (w *Row) Uint(v uint64) *Row {
-	b := w.next()
-	*b = strconv.AppendUint(*b, v, 10)
-	return w
-}
-
-// Bool adds true or false.
-func (w *Row) Bool(v bool) *Row {
-	b := w.next()
-	*b = strconv.AppendBool(*b, v)
-	return w
-}
-
-// Text adds a text.
-func (w *Row) Text(v string) *Row {
-	b := w.next()
-	switch special := strings.ContainsAny(v, ",\"\r\n"); {
-	case !w.records.csv:
-		text, _ := json.Marshal(v) // a string has no error
-		*b = append(*b, text...)
-	case special:
-		*b = append(append(append(*b, '"'), strings.ReplaceAll(v, `"`, `""`)...), '"')
-	default:
-		*b = append(*b, v...)
-	}
-	return w
-}
-
-// Null adds a value that was not measured: an empty field in CSV, null in NDJSON.
-func (w *Row) Null() *Row {
-	b := w.next()
-	if !w.records.csv {
-		*b = append(*b, "null"...)
-	}
-	return w
-}
-
-// IntIf adds a number, or null unless it is known.
-func (w *Row) IntIf(known bool, v int64) *Row {
-	if !known {
-		return w.Null()
-	}
-	return w.Int(v)
-}
-
-// TextIf adds a text, or null if it is empty.
-func (w *Row) TextIf(v string) *Row {
-	if v == "" {
-		return w.Null()
-	}
-	return w.Text(v)
-}
-
-// End adds the record.
-func (w *Row) End() {
-	r := w.records
 	defer r.mu.Unlock()
-	if w.column != len(r.columns) {
-		panic(fmt.Sprintf("outfile: a record of %d values for %d columns", w.column, len(r.columns)))
+	begin := len(r.queue)
+	for i, value := range values {
+		if r.csv {
+			r.queue = appendField(r.queue, i, value)
+		} else {
+			r.queue = appendMember(r.queue, i, r.columns[i], value)
+		}
 	}
 	if !r.csv {
 		r.queue = append(r.queue, '}')
@@ -343,11 +229,33 @@ func (w *Row) End() {
 	r.queue = append(r.queue, '\n')
 	r.added++
 	if len(r.queue) > r.queueMax {
-		r.queue = r.queue[:w.begin]
+		r.queue = r.queue[:begin]
 	} else if len(r.queue) > wakeBytes {
 		select {
 		case r.wake <- struct{}{}:
 		default:
 		}
 	}
+}
+
+func appendField(line []byte, i int, value any) []byte {
+	if i > 0 {
+		line = append(line, ',')
+	}
+	if text, is := value.(string); is && strings.ContainsAny(text, ",\"\r\n") {
+		return append(append(append(line, '"'), strings.ReplaceAll(text, `"`, `""`)...), '"')
+	} else if value == nil {
+		return line
+	}
+	return fmt.Append(line, value)
+}
+
+func appendMember(line []byte, i int, name string, value any) []byte {
+	begin := byte(',')
+	if i == 0 {
+		begin = '{'
+	}
+	line = append(append(append(line, begin, '"'), name...), `":`...)
+	text, _ := json.Marshal(value) // a number, text or truth value has no error
+	return append(line, text...)
 }
