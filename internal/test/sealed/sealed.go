@@ -62,12 +62,9 @@ func seal(home string) error {
 			return err
 		}
 	}
-	for _, variable := range os.Environ() {
-		name, _, _ := strings.Cut(variable, "=")
-		if strings.HasPrefix(name, "PILLION_") && !strings.HasPrefix(name, "PILLION_TEST_") && !strings.HasPrefix(name, "PILLION_GUEST") {
-			if err := os.Unsetenv(name); err != nil {
-				return err
-			}
+	for _, name := range strings.Fields("SERVER TOKEN TOKEN_FILE CA CA_FINGERPRINT CONFIG DATA JOIN_TOKEN TIMEOUT OML_TOKEN_FILE") {
+		if err := os.Unsetenv("PILLION_" + name); err != nil {
+			return err
 		}
 	}
 	return nil
