@@ -36,20 +36,23 @@ func lock(ctx context.Context, path, name string, wait bool, say func(string, ..
 	if err != nil {
 		return nil, fmt.Errorf("lock this machine: %w", err)
 	}
-	for said := false; ; said = true {
+	begun := time.Now()
+	for said := false; ; {
 		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if err == nil {
 			break
 		}
 		holder, _ := io.ReadAll(io.LimitReader(io.NewSectionReader(file, 0, 200), 200))
 		who := strings.TrimSpace(string(holder))
-		if !errors.Is(err, syscall.EWOULDBLOCK) || !wait {
+		ends := ended(who) && time.Since(begun) < endTime
+		if !errors.Is(err, syscall.EWOULDBLOCK) || !wait && !ends {
 			if errors.Is(err, syscall.EWOULDBLOCK) {
 				err = fmt.Errorf("%w: %s", ErrBusy, cmp.Or(who, "it has just begun"))
 			}
 			return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), file.Close())
 		}
-		if !said {
+		if !said && !ends {
+			said = true
 			say("waiting for another experiment on this machine: %s", cmp.Or(who, "it has just begun"))
 		}
 		if err := pause(ctx, 200*time.Millisecond); err != nil {
@@ -61,6 +64,18 @@ func lock(ctx context.Context, path, name string, wait bool, say func(string, ..
 		_, _ = file.WriteAt([]byte(fmt.Sprintf("%s, process %d, since %s\n", name, os.Getpid(), time.Now().Format(time.TimeOnly))), 0)
 	}
 	return func() { _ = file.Close() }, nil
+}
+
+// endTime is how long a lock may outlive its process: one that it was starting as it was killed has it until that
+// runs a program of its own.
+const endTime = 10 * time.Second
+
+// ended reports whether the process that a lock file names has ended.
+func ended(holder string) bool {
+	_, rest, _ := strings.Cut(holder, ", process ")
+	pid, _, _ := strings.Cut(rest, ",")
+	_, err := os.Stat(filepath.Join("/proc", pid))
+	return pid != "" && errors.Is(err, os.ErrNotExist)
 }
 
 // pause waits, unless ctx ends.
