@@ -27,6 +27,7 @@ func TestHome(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	t.Setenv(within, "")
 	user := t.TempDir()
 	t.Setenv("HOME", user)
 	t.Setenv("PILLION_SERVER", "noc.example.net")
@@ -64,6 +65,7 @@ func TestNamespaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("HOME", os.Getenv("HOME")) // restores what Main sets
+	t.Setenv(within, "")
 	code := Main(run(func() int {
 		if netns.Exists(earlier) {
 			t.Errorf("%s is still there", earlier)
