@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"sync"
 	"time"
 
 	"pillion.dev/agent/identity"
@@ -45,6 +46,8 @@ type Options struct {
 type part struct {
 	name string
 	run  func(context.Context) []session.Check
+	// heavy parts start when those before the first of them have ended: they would delay their answers.
+	heavy bool
 }
 
 // Check runs all checks in parallel and returns within 5 s. What cannot be
@@ -52,16 +55,16 @@ type part struct {
 func Check(ctx context.Context, options Options) []session.Check {
 	options.Folder = cmp.Or(options.Folder, identity.DefaultFolder)
 	return examine(ctx, checkTimeout, []part{
-		{"kernel", checkKernel},
-		{programSource, func(context.Context) []session.Check { return checkProgram(programSource, source.Try) }},
-		{programDestination, func(context.Context) []session.Check { return checkProgram(programDestination, destination.Try) }},
-		{"capabilities", func(context.Context) []session.Check { return checkCapabilities() }},
-		{"clock", checkClock},
-		{"resources", func(context.Context) []session.Check { return checkResources(options.Folder) }},
-		{"devices", func(context.Context) []session.Check { return checkDevices() }},
-		{"ioam", func(context.Context) []session.Check { return checkIOAM() }},
-		{"peers", func(ctx context.Context) []session.Check { return checkPeers(ctx, options.Peers) }},
-		{"paths", func(context.Context) []session.Check { return judgePaths(options.Paths) }},
+		{name: "kernel", run: checkKernel},
+		{name: "capabilities", run: func(context.Context) []session.Check { return checkCapabilities() }},
+		{name: "clock", run: checkClock},
+		{name: "resources", run: func(context.Context) []session.Check { return checkResources(options.Folder) }},
+		{name: "devices", run: func(context.Context) []session.Check { return checkDevices() }},
+		{name: "ioam", run: func(context.Context) []session.Check { return checkIOAM() }},
+		{programSource, func(context.Context) []session.Check { return checkProgram(programSource, source.Try) }, true},
+		{programDestination, func(context.Context) []session.Check { return checkProgram(programDestination, destination.Try) }, true},
+		{name: "peers", run: func(ctx context.Context) []session.Check { return checkPeers(ctx, options.Peers) }},
+		{name: "paths", run: func(context.Context) []session.Check { return judgePaths(options.Paths) }},
 	})
 }
 
@@ -70,9 +73,20 @@ func examine(ctx context.Context, timeout time.Duration, parts []part) []session
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	answers := make([]chan []session.Check, len(parts))
+	var before sync.WaitGroup
+	counts := true
 	for i, p := range parts {
 		answers[i] = make(chan []session.Check, 1)
-		go func() { answers[i] <- p.guarded(ctx) }()
+		answer := func() { answers[i] <- p.guarded(ctx) }
+		counts = counts && !p.heavy
+		switch {
+		case counts:
+			before.Go(answer)
+		case p.heavy:
+			go func() { before.Wait(); answer() }()
+		default:
+			go answer()
+		}
 	}
 	var checks []session.Check
 	for i, p := range parts {

@@ -154,9 +154,9 @@ func TestExamineWithFailingParts(t *testing.T) {
 	release := make(chan struct{})
 	defer close(release)
 	checks := examine(t.Context(), 50*time.Millisecond, []part{
-		{"slow", func(context.Context) []session.Check { <-release; return nil }},
-		{"broken", func(context.Context) []session.Check { panic("no such thing") }},
-		{"good", func(context.Context) []session.Check { return []session.Check{ok("good", "%d", 7)} }},
+		{name: "slow", run: func(context.Context) []session.Check { <-release; return nil }},
+		{name: "broken", run: func(context.Context) []session.Check { panic("no such thing") }},
+		{name: "good", run: func(context.Context) []session.Check { return []session.Check{ok("good", "%d", 7)} }},
 	})
 	if len(checks) != 3 {
 		t.Fatalf("%d checks, want 3: %+v", len(checks), checks)
@@ -213,4 +213,26 @@ func TestValidatedPaths(t *testing.T) {
 	if checks := judgePaths(slices.Repeat([]Path{path(validation.Failed)}, 40)); len(checks) != pathsMax+1 {
 		t.Errorf("40 paths: %d checks", len(checks))
 	}
+}
+
+// TestHeavyPartsComeLast: loading programs does not delay what is known at once, and waits for no network.
+func TestHeavyPartsComeLast(t *testing.T) {
+	asked, known := make(chan struct{}), false
+	examine(t.Context(), time.Minute, []part{
+		{name: "kernel", run: func(context.Context) []session.Check {
+			<-asked // a network part is under way
+			known = true
+			return nil
+		}},
+		{name: "program", heavy: true, run: func(context.Context) []session.Check {
+			if !known {
+				t.Error("the heavy part began first")
+			}
+			return nil
+		}},
+		{name: "peers", run: func(context.Context) []session.Check {
+			close(asked)
+			return nil
+		}},
+	})
 }

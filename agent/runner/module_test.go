@@ -105,7 +105,7 @@ func (r *road) marks() {
 	err := netns.Do(r.from, func() error {
 		states := source.Apply(session.Assignment{Revision: 1, Sources: []session.SourceTask{{
 			Session: "s", Peers: []session.Peer{{Agent: "b", Addresses: []string{destinationAddress}}},
-			Modules: []string{"delay", "loss"}, Encoding: "udp", Family: "any", Lease: session.Duration(time.Minute),
+			Modules: []string{"delay", "loss"}, Encoding: "udp", Family: "any", Lease: session.Duration(time.Hour), // nothing renews it
 		}}}, nil)
 		if len(states) != 1 || states[0].Error != "" {
 			return fmt.Errorf("source: %+v", states)
