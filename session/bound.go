@@ -75,7 +75,7 @@ func (s *State) Bound() {
 	reduceMap(s.Omitted, countersMax, func(kind string, count int) bool { return short(kind) && count > 0 })
 }
 
-// BoundAddresses leaves out the addresses beyond a number, first those of interfaces that are down, and
+// BoundAddresses leaves out the addresses beyond a number, beginning with interfaces that are down, and
 // returns how many. If there are too many addresses or interfaces, those that are up and have
 // addresses come first.
 func (s *State) BoundAddresses(limit int) (omitted int) {

@@ -37,7 +37,7 @@ func TestBound(t *testing.T) {
 	}{
 		{"nothing exceeds", State{Version: "1", Capabilities: []string{"a"}, Interfaces: []Interface{{Name: "e", Addresses: []string{"10.0.0.1/8"}}}, Tasks: []TaskState{{Session: "s", Counters: entries(3)}}}, nil, nil},
 		{"one interface with many addresses", State{Interfaces: []Interface{{Name: "kube-ipvs0", Addresses: many(2000, "10.60.%d.%d/32")}}}, nil, nil},
-		{"too many addresses: those of interfaces that are up first", State{Interfaces: []Interface{
+		{"too many addresses: interfaces that are up come first", State{Interfaces: []Interface{
 			{Name: "kube-ipvs0", Addresses: many(AddressesMax, "10.60.%d.%d/32")}, {Name: "e", Up: true, Addresses: []string{"10.0.0.1/8"}},
 		}}, map[string]int{"addresses": 1}, func(s *State) bool {
 			return s.Interfaces[0].Name == "e" && len(s.Interfaces[0].Addresses) == 1 && len(s.Interfaces[1].Addresses) == AddressesMax-1

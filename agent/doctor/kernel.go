@@ -102,7 +102,7 @@ func judgeProgram(name string, err error) session.Check {
 	case errors.Is(err, hook.ErrOldKernel):
 		return session.Check{Name: name, Level: Error, Found: err.Error(), Advice: oldAdvice}
 	case errors.Is(err, hook.ErrRefused):
-		return session.Check{Name: name, Level: Error, Found: err.Error(), Advice: "install another kernel, and report this line with that of uname -r: Pillion is tested with Debian's Linux 6.1 and 6.12"}
+		return session.Check{Name: name, Level: Error, Found: err.Error(), Advice: "install another kernel, and report this line and the output of uname -r: Pillion is tested with Debian's Linux 6.1 and 6.12"}
 	}
 	return unknown(name, err)
 }

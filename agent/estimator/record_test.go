@@ -53,7 +53,7 @@ func TestReceiverRecords(t *testing.T) {
 	want := `{"arrived_mono_ns":70` + flow + `0,"number":0}` + "\n" + `{"arrived_mono_ns":80` + flow + `4294967295,"number":1}` + "\n" +
 		`{"arrived_mono_ns":90` + flow + `4294967295,"number":0}` + "\n"
 	text, err := os.ReadFile(path)
-	lines := slices.Sorted(strings.Lines(string(text))) // those of a round are written now or later
+	lines := slices.Sorted(strings.Lines(string(text))) // the order of lines from one round is undefined
 	if got := strings.Join(lines, ""); err != nil || got != want {
 		t.Errorf("got\n%s%v\nwant\n%s", got, err, want)
 	}

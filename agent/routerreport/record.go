@@ -15,7 +15,7 @@ var recordColumns = []string{
 	"bytes", "merged", "segments", "last_t1_mono_ns", "train", "number",
 }
 
-// addRecord adds the record of a packet; names are those of interfaces by index. Without an
+// addRecord adds the record of a packet; names maps the index of an interface to its name. Without an
 // observed arrival, and a number of the sender, these columns are null.
 func addRecord(to *outfile.Records, names map[int]string, r router.Record) {
 	name := func(index int) string { return cmp.Or(names[index], strconv.Itoa(index)) } // one may be newer

@@ -395,7 +395,7 @@ func (d *deviceDestination) setClocks(pulse session.Pulse) {
 	d.pulse = pulse
 }
 
-// counters are those of the device.
+// counters returns what the program of the device has counted, by name.
 func (d *deviceDestination) counters(tally destination.Tally) map[string]uint64 {
 	all := map[string]uint64{
 		"device_seen": tally.Seen, "device_marked": tally.Packets, "device_rejected": tally.Rejected,

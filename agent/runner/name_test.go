@@ -80,7 +80,7 @@ func TestRenamedDevice(t *testing.T) {
 	}
 }
 
-// TestRekey: names may be exchanged, and be those of a device that is gone.
+// TestRekey: two devices may exchange their names, and one may take the name of a removed device.
 func TestRekey(t *testing.T) {
 	for _, row := range []struct {
 		name    string

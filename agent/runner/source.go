@@ -263,7 +263,7 @@ func alive(task sourceTask, pulse session.Pulse) []netip.Addr {
 	return addresses
 }
 
-// counters are those of the device.
+// counters returns what the program of the device has counted, by name.
 func counters(tally source.Tally) map[string]uint64 {
 	all := map[string]uint64{
 		"seen": tally.Seen, "matched": tally.Matched, "marked": tally.Marked,

@@ -21,7 +21,7 @@ type destinationCmd struct {
 	Dev      string        `required:"" placeholder:"DEV" help:"Network interface whose incoming packets are measured."`
 	Hook     string        `default:"tc" enum:"tc,xdp" help:"tc, or xdp on interfaces whose driver has native XDP (${default})."`
 	From     []string      `placeholder:"PREFIX" help:"Accept marks only from these hosts; default: from all. Repeatable."`
-	KeyFile  string        `placeholder:"FILE" help:"Accept only marks with a tag by the key in this file, which is that of the source. Default: marks without a tag."`
+	KeyFile  string        `placeholder:"FILE" help:"Accept only marks with a tag by the key in this file, the same as at the source. Default: marks without a tag."`
 	Interval time.Duration `default:"1s" help:"Interval of rows (${default})."`
 	By       string        `default:"flow" placeholder:"NAME" help:"What a row covers: a flow, a host-port (pair of addresses, protocol and destination port) or a host (pair of addresses) (${default})."`
 	Flow     string        `default:"src,dst,proto,sport,dport" placeholder:"LIST" help:"Fields that packets of one flow have in common, the same as at the source (${default}). Marks numbered by other fields are removed and counted, but not measured."`

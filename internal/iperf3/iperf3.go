@@ -5,7 +5,7 @@
 //
 //	to 3.1   numbers that do not exist are nan, -nan or inf, which is no JSON; later null
 //	to 3.6   intervals do not say whether this end is the sender
-//	3.7-3.10 with --bidir the sums of both directions have the same names; later those of the
+//	3.7-3.10 with --bidir the sums of both directions have the same names; later the sums of the
 //	         second direction end in _bidir_reverse
 //	3.17     --json-stream prints an event at a time
 //	3.18     --json-stream-full-output prints the whole result behind the events

@@ -47,7 +47,7 @@ const (
 type place struct {
 	path string
 	info fs.FileInfo // nil: nothing is there
-	// descriptor of this process that the path names, or -1; socket: the path is that of a socket.
+	// descriptor of this process that the path names, or -1; socket: the path names a socket.
 	descriptor int
 	socket     bool
 }
@@ -126,8 +126,8 @@ type File struct {
 	mode fs.FileMode
 }
 
-// Create opens a file, which has its name once it is committed. The mode, before the umask, is
-// that of a new file; of an existing one, it removes only rights of others if it has none for them.
+// Create opens a file, which has its name once it is committed. The mode, before the umask, applies
+// to a new file; an existing one keeps its mode, except that rights of others are removed if the mode has none for them.
 // The context ends the wait for the reader of a FIFO.
 func (p Path) Create(ctx context.Context, mode fs.FileMode) (*File, error) {
 	f := &File{path: p}
@@ -141,7 +141,7 @@ func (p Path) Create(ctx context.Context, mode fs.FileMode) (*File, error) {
 	return f, nil
 }
 
-// cause is an error without the path, which for an incomplete file is not that of the user.
+// cause is an error without the path, which for an incomplete file is not the one that the user named.
 func cause(err error) error {
 	if path := (*fs.PathError)(nil); errors.As(err, &path) {
 		return path.Err

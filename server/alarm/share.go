@@ -115,7 +115,7 @@ func (s *sum) windows(all *[longest]finding) (windows []finding, exceeds bool) {
 	return windows, exceeds
 }
 
-// decide returns the shortest window whose whole interval is on one side of the threshold, or that of the rule if there
+// decide returns the shortest window whose whole interval is on one side of the threshold, or the window of the rule if there
 // is none.
 func (s *sum) decide() (f finding, above, below bool) {
 	var all [longest]finding

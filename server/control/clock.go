@@ -44,7 +44,7 @@ func (a *agent) clockText() string {
 }
 
 // ClocksAhead is how far the clocks of connected hosts are ahead of the server's now, one for each
-// boot other than that of the server, whose clock is the same.
+// boot other than the server's: an agent on the server's host has the same clock.
 func (c *Control) ClocksAhead(boot string) (list []time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

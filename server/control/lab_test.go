@@ -53,7 +53,7 @@ type host struct {
 	leased map[link]time.Time
 	// broken is why destinations do not run, refuses why assignments are rejected.
 	broken, refuses string
-	// interfaces beside that of its address.
+	// interfaces beside the one with its address.
 	interfaces int
 	// missing are the peers whose marks its destinations miss.
 	missing []string

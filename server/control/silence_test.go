@@ -41,7 +41,7 @@ type lateRow struct {
 const (
 	silenceStep  = 100 * time.Millisecond
 	silenceTicks = int(time.Second / silenceStep)
-	silentPhase  = 3 // of the rows of h2 after those of h1, in steps
+	silentPhase  = 3 // by which the rows of h2 come later than the rows of h1, in steps
 )
 
 // Event implements event.Sink for the events of alarms.

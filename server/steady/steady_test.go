@@ -12,7 +12,7 @@ import (
 
 const day = 24 * time.Hour
 
-// fake is a machine: its clocks and those of others.
+// fake is a machine with its clocks, and the clocks of others.
 type fake struct {
 	t         *testing.T
 	folder    string

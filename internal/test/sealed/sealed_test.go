@@ -53,7 +53,7 @@ func TestHome(t *testing.T) {
 	}
 }
 
-// TestNamespaces: one that is left fails the tests and is deleted, as is that of a process which was killed.
+// TestNamespaces: one that is left fails the tests and is deleted, as is a namespace of a killed process.
 func TestNamespaces(t *testing.T) {
 	namespace.NeedRoot(t)
 	killed := exec.Command("true")
