@@ -325,7 +325,7 @@ func TestProfileErrors(t *testing.T) {
 		"bad filter":       {append(host, "--filter", "port=80"), `read filter "port=80"`},
 		"bad interval":     {append(host, "--interval", "0s"), "read times: invalid value"},
 		"bad record bytes": {append(host, "--records", filepath.Join(t.TempDir(), "r"), "--record-bytes", "5000"), "5000 bytes of records"},
-		"no such folder":   {append(host, "--report", "/nonexistent/r.html"), "create report: open /nonexistent/r.html"},
+		"no such folder":   {append(host, "--report", "/nonexistent/r.html"), "create report: /nonexistent/r.html: no such file"},
 	}
 	for what, test := range tests {
 		t.Run(what, func(t *testing.T) {

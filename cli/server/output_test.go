@@ -14,7 +14,7 @@ func TestOutputFiles(t *testing.T) {
 	}
 	commandtest.Outputs{Others: []string{
 		"run --config", "run --oml-token-file", "run --aggregate-token-file", "run --otlp-headers-file", "backup --config", "restore --config", "token --config",
-		"state export --config", "state import --config", "archive copy --config",
+		"accept-clock --config", "state export --config", "state import --config", "archive copy --config",
 		"backup destination", "state export destination", // new folders
 	}}.TestOutputFiles(t, parser)
 }
