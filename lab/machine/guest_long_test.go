@@ -1,4 +1,4 @@
-//go:build long || verify
+//go:build long
 
 package machine
 

@@ -1,4 +1,4 @@
-//go:build long || verify
+//go:build long
 
 // Package machine runs tests of the probes on other kernels than this machine's, and the
 // agent on another processor: it boots Debian's 6.1 and 6.12 for amd64 and 6.12 for arm64 in
