@@ -145,7 +145,7 @@ test: install-test ## install, check generated files, lint, run all tests except
 
 .PHONY: test-long
 test-long: install-test build ## run the long tests, which take minutes, the race detector, and each fuzz target for 1 s
-	@FUZZTIME=1s .ci/parts test-long-lab test-long-page -- test-long-go test-race fuzz test-long-python
+	@FUZZTIME=1s .ci/parts test-long-lab test-long-page -- test-race test-long-go fuzz test-long-python
 
 .PHONY: test-long-lab
 test-long-lab: build ## run the long Go tests that measure, one package at a time
