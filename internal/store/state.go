@@ -86,13 +86,13 @@ func Write(path string, text []byte, mode fs.FileMode) error {
 	if _, known := fileOf(path); !known {
 		return Replace(path, text, mode)
 	}
-	if _, err := os.Lstat(path); err == nil {
-		previous := path + previousSuffix
-		if err := errors.Join(os.RemoveAll(previous), os.Link(path, previous)); err != nil {
-			return full(err)
+	return replace(path, sealed(path, text), mode, func() error {
+		if _, err := os.Lstat(path); err != nil {
+			return nil // there is none yet
 		}
-	}
-	return Replace(path, sealed(path, text), mode)
+		previous := path + previousSuffix
+		return errors.Join(os.RemoveAll(previous), os.Link(path, previous))
+	})
 }
 
 // Read returns the text of a state file, without its checksum; nil if there is none, of a file that is not one of

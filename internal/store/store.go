@@ -36,7 +36,12 @@ func Keep(path string, text []byte, mode fs.FileMode) error {
 }
 
 // Replace replaces the file and syncs it to disk.
-func Replace(path string, text []byte, mode fs.FileMode) (err error) {
+func Replace(path string, text []byte, mode fs.FileMode) error {
+	return replace(path, text, mode, func() error { return nil })
+}
+
+// replace calls before when the new file is complete, and the old one still there.
+func replace(path string, text []byte, mode fs.FileMode, before func() error) (err error) {
 	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {
 		return full(err)
@@ -49,6 +54,9 @@ func Replace(path string, text []byte, mode fs.FileMode) (err error) {
 	}()
 	_, err = file.Write(text)
 	if err = errors.Join(err, file.Chmod(mode), file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	if err = before(); err != nil {
 		return err
 	}
 	if err = os.Rename(file.Name(), path); err != nil {
