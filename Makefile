@@ -153,7 +153,7 @@ test-long-lab: build ## run the long Go tests that measure, one package at a tim
 
 .PHONY: test-long-go
 test-long-go: ## run the long Go tests that compute or wait
-	$(call GOTEST,long) -p=3 -timeout=$(LONGTIME) -tags=long -run='^TestLong' $(BUSYPACKAGES)
+	$(call GOTEST,long) -p=3 -timeout=$(LONGTIME) -tags=long -run='^TestLong' $(filter $(BUSYPACKAGES),$(LONGPACKAGES))
 
 .PHONY: test-long-page
 test-long-page: build ## run the long tests of the page: ui/test/*.long.test.ts

@@ -211,7 +211,7 @@ func (b *bed) quiet(link, from string) emulator.Direction {
 	b.t.Helper()
 	d := b.settled(link, from, 1)
 	for {
-		time.Sleep(time.Second)
+		time.Sleep(300 * time.Millisecond) // agents and routers send something at least every second
 		before := d.Total.Offered
 		if d = b.settled(link, from, 1); d.Total.Offered == before {
 			return d
