@@ -4,6 +4,7 @@ package lab_test
 
 import (
 	"encoding/binary"
+	"fmt"
 	"net/netip"
 	"slices"
 	"sync"
@@ -13,6 +14,8 @@ import (
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
 	"github.com/gopacket/gopacket/pcapgo"
+
+	"pillion.dev/internal/test/figure"
 )
 
 // queuedPath is tracedPath without a service, and without anything between its second and its
@@ -80,9 +83,7 @@ func TestLongHopsAgree(t *testing.T) {
 		took, uncertainty := time.Duration(hop.Delay.P50), time.Duration(hop.Uncertainty)
 		agree := func(what string, want, bound time.Duration) {
 			t.Logf("bar: hop %d takes %v, %s %v, difference %v of %v; packets %d", hop.Hop, took, what, want, took-want, bound, hop.Packets)
-			if off := (took - want).Abs(); off > bound {
-				t.Errorf("hop %d takes %v, %s %v, want at most %v between", hop.Hop, took, what, want, bound)
-			}
+			figure.AtMost(t, fmt.Sprintf("hop %d less the time %s", hop.Hop, what), microseconds(took-want), microseconds(bound), "µs")
 		}
 		agree("between captures", medianBetween(at[hop.Hop-1], at[hop.Hop]), 20*time.Microsecond+uncertainty)
 		if hop.Hop == 3 {
@@ -90,6 +91,8 @@ func TestLongHopsAgree(t *testing.T) {
 		}
 	}
 }
+
+func microseconds(d time.Duration) float64 { return float64(d) / 1e3 }
 
 // stamps captures the packets of streams to port 9000 on a device, with the kernel's times. The function that it returns
 // ends the capture and returns the times by sequence number.

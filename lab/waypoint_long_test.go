@@ -5,12 +5,15 @@ package lab_test
 import (
 	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"net"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"pillion.dev/internal/test/figure"
 )
 
 // onePath has two routers with agents between two hosts with agents.
@@ -100,9 +103,7 @@ func waypointTimes(t *testing.T, b *serviceBed) {
 		const bound = 20 * time.Microsecond
 		median := list[len(list)/2]
 		t.Logf("bar: segment %d of %d packets: row minus captures: median %v of %v, from %v to %v", i+1, len(list), median, bound, list[0], list[len(list)-1])
-		if median.Abs() > bound {
-			t.Errorf("segment %d: median difference %v, want at most %v", i+1, median, bound)
-		}
+		figure.AtMost(t, fmt.Sprintf("%s, segment %d less captures, median", t.Name(), i+1), microseconds(median), microseconds(bound), "µs")
 	}
 }
 

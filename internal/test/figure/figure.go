@@ -9,7 +9,8 @@ import (
 // Prefix begins a line of the table in a test's log.
 const Prefix = "figure: "
 
-// AtMost logs a value, and fails the test if its magnitude exceeds the target. Both are in the unit.
+// AtMost logs a value and, in make verify (build tag verify), fails the test if its magnitude exceeds the target. Both are
+// in the unit. Elsewhere a figure depends on what else the machine does, and proves nothing.
 func AtMost(t testing.TB, what string, value, target float64, unit string) {
 	t.Helper()
 	verdict := "met"
@@ -17,7 +18,7 @@ func AtMost(t testing.TB, what string, value, target float64, unit string) {
 		verdict = "missed"
 	}
 	t.Logf("%s%s | %.4g %s | at most %g %s | %s", Prefix, what, value, unit, target, unit, verdict)
-	if verdict == "missed" {
+	if asserted && verdict == "missed" {
 		t.Errorf("%s is %.4g %s, want at most %g %s", what, value, unit, target, unit)
 	}
 }

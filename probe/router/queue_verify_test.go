@@ -1,4 +1,4 @@
-//go:build long
+//go:build verify
 
 package router
 
@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestLongQueueOfTokenBucket: on a machine that does nothing else all packets are sent
+// TestVerifyQueueOfTokenBucket: on a machine that does nothing else all packets are sent
 // before the bucket lets the third go, and its timer is in time.
-func TestLongQueueOfTokenBucket(t *testing.T) {
+func TestVerifyQueueOfTokenBucket(t *testing.T) {
 	const n = bucketSent
 	b := throughBucket(t)
 	q := b.queue
