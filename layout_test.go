@@ -71,7 +71,7 @@ var (
 )
 
 // unwatched folders hold what tools make or what tests read.
-var unwatched = []string{".git", ".ci", "bin", "testdata", "node_modules", "dist", "results", "build", "pillion.egg-info"}
+var unwatched = []string{".git", ".ci", "bin", "testdata", "node_modules", "dist", "results", "build", "pillion.egg-info", "__pycache__"}
 
 var forbiddenNames = []string{"utils", "util", "common", "helpers", "helper", "manager", "base"}
 
