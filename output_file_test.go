@@ -1,11 +1,8 @@
 package pillion
 
 import (
-	"io/fs"
-	"os"
 	"path"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -38,19 +35,9 @@ var notNamed = []struct{ place, reason string }{
 
 func TestFilesAreCreatedInOnePlace(t *testing.T) {
 	used := map[string]bool{}
-	err := fs.WalkDir(os.DirFS("."), ".", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if entry.IsDir() && name != "." && slices.Contains(unwatched, path.Base(name)) {
-			return fs.SkipDir
-		}
-		if entry.IsDir() || path.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go") {
-			return nil
-		}
-		text, err := os.ReadFile(name)
-		if err != nil {
-			return err
+	eachWatched(t, nil, func(name string, text []byte) {
+		if path.Ext(name) != ".go" {
+			return
 		}
 	lines:
 		for n, line := range strings.Split(string(text), "\n") {
@@ -65,11 +52,7 @@ func TestFilesAreCreatedInOnePlace(t *testing.T) {
 			}
 			t.Errorf("%s:%d: creates a file; use package outfile, or say why no user names it", name, n+1)
 		}
-		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, other := range notNamed {
 		if !used[other.place] || other.reason == "" {
 			t.Errorf("%s creates no file, or has no reason", other.place)
