@@ -22,25 +22,30 @@ type Writer struct {
 // NewWriter returns a Writer; Flush ends it.
 func NewWriter(to io.Writer) *Writer { return &Writer{to: to} }
 
-// Cell appends a cell to the line. Text that a spreadsheet would take for a formula gets an
-// apostrophe in front; numbers, times and other values do not.
+// Cell appends a cell to the line.
 func (w *Writer) Cell(cell []byte, isText bool) {
 	if w.cells > 0 {
 		w.line = append(w.line, ',')
 	}
 	w.cells++
+	w.line = AppendCell(w.line, cell, isText)
+}
+
+// AppendCell appends a cell, without a comma, to a line. Text that a spreadsheet would take for a formula gets an
+// apostrophe in front; numbers, times and other values do not.
+func AppendCell(line, cell []byte, isText bool) []byte {
 	formula := isText && len(cell) > 0 && bytes.IndexByte([]byte("=+-@\t\r"), cell[0]) >= 0
 	quoted := bytes.ContainsAny(cell, ",\"\r\n")
 	if quoted {
-		w.line = append(w.line, '"')
+		line = append(line, '"')
 	}
 	if formula {
-		w.line = append(w.line, '\'')
+		line = append(line, '\'')
 	}
 	if quoted {
 		cell = append(bytes.ReplaceAll(cell, []byte{'"'}, []byte{'"', '"'}), '"')
 	}
-	w.line = append(w.line, cell...)
+	return append(line, cell...)
 }
 
 // Texts appends cells of text.

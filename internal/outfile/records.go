@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"pillion.dev/internal/csvfile"
 )
 
 // Formats of records.
@@ -242,10 +244,11 @@ func appendField(line []byte, i int, value any) []byte {
 	if i > 0 {
 		line = append(line, ',')
 	}
-	if text, is := value.(string); is && strings.ContainsAny(text, ",\"\r\n") {
-		return append(append(append(line, '"'), strings.ReplaceAll(text, `"`, `""`)...), '"')
-	} else if value == nil {
+	switch value := value.(type) {
+	case nil:
 		return line
+	case string:
+		return csvfile.AppendCell(line, []byte(value), true)
 	}
 	return fmt.Append(line, value)
 }
