@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"pillion.dev/internal/test/section"
 	"pillion.dev/session"
 )
 
@@ -136,28 +137,11 @@ var update = flag.Bool("update", false, "write the keys of the policy into docs/
 
 // TestReference compares the reference in docs/agent.md with the code; -update writes it.
 func TestReference(t *testing.T) {
-	const file, begin, end = "../../docs/agent.md", "<!-- keys of the policy, written by go test ./agent/policy -update -->\n", "<!-- end -->\n"
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, found := strings.Cut(string(text), begin)
-	_, after, found2 := strings.Cut(rest, end)
-	if !found || !found2 {
-		t.Fatal("the reference is not there")
-	}
-	want := before + begin + "| key | default | meaning |\n|---|---|---|\n"
+	want := "| key | default | meaning |\n|---|---|---|\n"
 	for _, key := range Keys() {
 		want += fmt.Sprintf("| `%s` | %s | %s |\n", key.Name, key.Default, key.Doc)
 	}
-	want += end + after
-	if *update {
-		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	} else if want != string(text) {
-		t.Errorf("%s differs from the keys: run go test ./agent/policy -update", file)
-	}
+	section.Check(t, "../../docs/agent.md", "<!-- keys of the policy, written by go test ./agent/policy -update -->\n", "<!-- end -->\n", want, *update)
 	if n := len(Default().Settings()); n != len(Keys()) {
 		t.Errorf("%d settings, %d keys", n, len(Keys()))
 	}

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"pillion.dev/internal/test/section"
 )
 
 var update = flag.Bool("update", false, "write the table of docs/recover.md")
@@ -120,25 +122,9 @@ func TestSealedFilesAreJSON(t *testing.T) {
 
 // TestRecoverDocument: the document has the table of state files.
 func TestRecoverDocument(t *testing.T) {
-	const document, begin, end = "../../docs/recover.md", "<!-- files: begin -->\n", "<!-- files: end -->"
-	text, err := os.ReadFile(document)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, begins := strings.Cut(string(text), begin)
-	got, after, ends := strings.Cut(rest, end)
-	if !begins || !ends {
-		t.Fatalf("%s has no table of files", document)
-	}
 	want := "| file | class | lost without it |\n|---|---|---|\n"
 	for _, f := range Files {
 		want += fmt.Sprintf("| `%s` | %s | %s |\n", f.Name, f.Class, f.Lost)
 	}
-	if *update {
-		if err := os.WriteFile(document, []byte(before+begin+want+end+after), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	} else if got != want {
-		t.Errorf("%s differs: run go test ./internal/store -update\n%s", document, want)
-	}
+	section.Check(t, "../../docs/recover.md", "<!-- files: begin -->\n", "<!-- files: end -->", want, *update)
 }
