@@ -162,7 +162,7 @@ func (b *builder) startArchive(ctx context.Context) (string, error) {
 	}
 	command, err := cluster.WriteCoordination(b.state.path(coordination))
 	if err == nil {
-		err = b.startListener(ctx, f.Coordination, coordination, cluster.Coordination, command)
+		err = b.startListener(ctx, f.Coordination, coordination, cluster.Coordination, clickhouse.Coordinates, command)
 	}
 	if err != nil {
 		return "", err
@@ -172,7 +172,7 @@ func (b *builder) startArchive(ctx context.Context) (string, error) {
 			name := "clickhouse-" + host
 			command, err := cluster.WriteNode(b.state.path(name), i, j)
 			if err == nil {
-				err = b.startListener(ctx, host, name, cluster.Shards[i][j].Address, command)
+				err = b.startListener(ctx, host, name, cluster.Shards[i][j].Address, nil, command)
 			}
 			if err != nil {
 				return "", err
@@ -191,9 +191,9 @@ func (b *builder) addrPort(host string, port uint16) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(address, port), err
 }
 
-// startListener starts a program that is not Pillion's on a host, and waits until it accepts
-// connections.
-func (b *builder) startListener(ctx context.Context, host, name string, address netip.AddrPort, command []string) error {
+// startListener starts a program that is not Pillion's on a host, and waits until it is ready, as
+// accepts does.
+func (b *builder) startListener(ctx context.Context, host, name string, address netip.AddrPort, ready func(net.Conn) error, command []string) error {
 	path, err := exec.LookPath(command[0])
 	if err != nil {
 		return fmt.Errorf("start %s on %s: %w; .ci/install test installs it", name, host, err)
@@ -201,11 +201,12 @@ func (b *builder) startListener(ctx context.Context, host, name string, address 
 	if err := b.startInHost(ctx, host, name, path, command[1:]...); err != nil {
 		return err
 	}
-	return b.accepts(ctx, host, name, address)
+	return b.accepts(ctx, host, name, address, ready)
 }
 
-// accepts waits until a program on a host accepts connections.
-func (b *builder) accepts(ctx context.Context, host, name string, address netip.AddrPort) error {
+// accepts waits until a program on a host accepts connections, and until ready, if there is one,
+// has no error for one of them.
+func (b *builder) accepts(ctx context.Context, host, name string, address netip.AddrPort, ready func(net.Conn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, fleetGrace)
 	defer cancel()
 	retry := time.NewTicker(20 * time.Millisecond)
@@ -213,10 +214,14 @@ func (b *builder) accepts(ctx context.Context, host, name string, address netip.
 	for {
 		err := netns.Do(namespace(b.spec.Name, host), func() error {
 			connection, err := net.DialTimeout("tcp", address.String(), time.Second)
-			if err == nil {
-				connection.Close()
+			if err != nil {
+				return err
 			}
-			return err
+			defer connection.Close()
+			if ready == nil {
+				return nil
+			}
+			return ready(connection)
 		})
 		if err == nil {
 			return nil

@@ -59,7 +59,7 @@ func (b *builder) startHubs(ctx context.Context) error {
 		}
 	}
 	for i, host := range f.Hubs {
-		if err := b.accepts(ctx, host, "hub-"+host, addresses[i]); err != nil {
+		if err := b.accepts(ctx, host, "hub-"+host, addresses[i], nil); err != nil {
 			return err
 		}
 	}
@@ -92,7 +92,7 @@ func (b *builder) startLeaves(ctx context.Context) error {
 		if err := b.startNATS(ctx, host, name, arguments...); err != nil {
 			return err
 		}
-		if err := b.accepts(ctx, host, name, address); err != nil {
+		if err := b.accepts(ctx, host, name, address, nil); err != nil {
 			return err
 		}
 	}

@@ -7,13 +7,17 @@
 package clickhouse
 
 import (
+	"bytes"
 	"encoding/xml"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // ClusterName is the name of the cluster in the servers' configuration.
@@ -112,7 +116,8 @@ func (c *Cluster) URL(database string) string {
 }
 
 // WriteCoordination writes the configuration of ZooKeeper into a folder, and returns the command
-// that starts it.
+// that starts it. Transactions are not flushed to the disk, so that no session expires while
+// a busy disk writes them: they outlive the process, not the host.
 func (c *Cluster) WriteCoordination(folder string) ([]string, error) {
 	path := filepath.Join(folder, "zoo.cfg")
 	err := errors.Join(
@@ -124,9 +129,25 @@ func (c *Cluster) WriteCoordination(folder string) ([]string, error) {
 		return nil, fmt.Errorf("configure ZooKeeper: %w", err)
 	}
 	return []string{
-		"java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", folder + ":/usr/share/java/zookeeper.jar",
+		"java", "-Dzookeeper.forceSync=no", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", folder + ":/usr/share/java/zookeeper.jar",
 		"org.apache.zookeeper.server.quorum.QuorumPeerMain", path,
 	}, nil
+}
+
+// Coordinates asks ZooKeeper whether it serves requests, by its command srvr: it accepts
+// connections before, and closes them. The connection is used up.
+func Coordinates(connection net.Conn) error {
+	if err := connection.SetDeadline(time.Now().Add(time.Second)); err != nil {
+		return err
+	}
+	if _, err := io.WriteString(connection, "srvr"); err != nil {
+		return err
+	}
+	answer, err := io.ReadAll(connection)
+	if err == nil && !bytes.Contains(answer, []byte("Mode:")) {
+		err = fmt.Errorf("ZooKeeper does not serve yet: %q", answer)
+	}
+	return err
 }
 
 func escape(text string) string {

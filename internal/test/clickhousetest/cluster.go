@@ -124,5 +124,5 @@ func (c *Cluster) coordinate(t testing.TB, folder string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Coordination = &Process{Address: c.config.Coordination.String(), t: t, folder: folder, command: command, hello: "srvr", answer: "Mode:"}
+	c.Coordination = &Process{Address: c.config.Coordination.String(), t: t, folder: folder, command: command, ready: clickhouse.Coordinates}
 }

@@ -6,9 +6,7 @@
 package clickhousetest
 
 import (
-	"bytes"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -30,9 +28,8 @@ type Process struct {
 	t       testing.TB
 	folder  string
 	command []string
-	// hello is sent to see whether the process serves: it replies with a text that contains
-	// answer. Without it, accepting connections is enough.
-	hello, answer string
+	// ready asks by a new connection whether the process serves; nil: it does once it accepts one.
+	ready func(net.Conn) error
 
 	mutex   sync.Mutex
 	running *exec.Cmd
@@ -88,17 +85,7 @@ func (p *Process) serves() bool {
 		return false
 	}
 	defer connection.Close()
-	if p.hello == "" {
-		return true
-	}
-	if err := connection.SetDeadline(time.Now().Add(time.Second)); err != nil {
-		return false
-	}
-	if _, err := io.WriteString(connection, p.hello); err != nil {
-		return false
-	}
-	text, _ := io.ReadAll(connection)
-	return bytes.Contains(text, []byte(p.answer))
+	return p.ready == nil || p.ready(connection) == nil
 }
 
 // output is the end of what the process wrote.
