@@ -7,7 +7,8 @@ import (
 	"github.com/DataDog/sketches-go/ddsketch"
 )
 
-// accumulator is a filter's state in one window. It is used again for the next.
+// accumulator is a filter's state in one window. It is used again for the next one of
+// the same key, and of another key unless the function continues.
 type accumulator interface {
 	// add takes a value that is there, of the column's type.
 	add(v Value)
@@ -206,24 +207,22 @@ func (s *spread) emit(row Sample) (Sample, bool) {
 
 func (s *spread) reset() { *s = spread{root: s.root} }
 
-type delta struct{ first, last Value }
+// delta remembers the last value of the window before; 0 before the first.
+type delta struct{ before, last Value }
 
-func (d *delta) add(v Value) {
-	if d.first.IsNull() {
-		d.first = v
-	}
-	d.last = v
-}
+func (d *delta) add(v Value) { d.last = v }
 
 func (d *delta) emit(row Sample) (Sample, bool) {
-	if d.first.IsNull() {
+	last, before := d.last, d.before
+	if last.IsNull() {
 		return append(row, Value{}), false
 	}
-	if d.first.kind == Float64 {
-		return append(row, Float64Value(d.last.Float64()-d.first.Float64())), false
+	before.kind = last.kind
+	if last.kind == Float64 {
+		return append(row, Float64Value(last.Float64()-before.Float64())), false
 	}
-	size := d.last.number - d.first.number
-	if less(d.last, d.first) {
+	size := last.number - before.number
+	if less(last, before) {
 		if size = -size; size > 1<<63 {
 			return append(row, Int64Value(math.MinInt64)), true
 		}
@@ -235,7 +234,12 @@ func (d *delta) emit(row Sample) (Sample, bool) {
 	return append(row, Int64Value(int64(size))), false
 }
 
-func (d *delta) reset() { *d = delta{} }
+func (d *delta) reset() {
+	if !d.last.IsNull() {
+		d.before = d.last
+	}
+	d.last = Value{}
+}
 
 // What a sketch promises, and its bound: 2048 buckets of 2 % are a factor of 4e17.
 const (

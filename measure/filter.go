@@ -39,8 +39,10 @@ const (
 	// null: it does not tell.
 	Variance Function = "variance"
 	StdDev   Function = "stddev"
-	// Delta is the last value minus the first, negative for a counter that began
-	// again: int64 (saturated and counted as in Sum) or float64; of one value 0.
+	// Delta is, as in OML, the last value minus that of the previous window of the same
+	// key that has a value, or minus 0 in the first one, so that deltas add up; negative
+	// for a counter that began again. It is int64 (saturated and counted as in Sum) or
+	// float64.
 	Delta Function = "delta"
 	// Quantiles are from a DDSketch (Masson et al., VLDB 2019): within 1 % of the
 	// value of rank q(n-1), rounded down. Of a window whose absolute values span
@@ -173,6 +175,12 @@ func (f Filter) Validate() error {
 		}
 	}
 	return nil
+}
+
+// continues reports whether a window needs the state of the one before.
+func (f Function) continues() bool {
+	_, registered := f.definition()
+	return f == Delta || registered
 }
 
 // columns are what the filter makes of a column; column is nil for samples.

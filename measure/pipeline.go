@@ -31,7 +31,8 @@ type Pipeline struct {
 	// common to all keys and begin at multiples of Every since 1970.
 	Every time.Duration
 	// Groups bounds the values of the keys at a time; default 1024. Samples beyond
-	// are dropped and counted.
+	// are dropped and counted. Functions that continue over windows, as Delta does,
+	// remember this many, and begin anew with one whose last window is longer ago.
 	Groups int
 	// OfWindows says that a sample's time is the end of the window that it sums up, as
 	// in the rows of another pipeline: it belongs to the window before that time.
@@ -41,8 +42,9 @@ type Pipeline struct {
 // plan is a pipeline that fits a point.
 type plan struct {
 	Pipeline
-	schema *Schema
-	keys   []int
+	schema    *Schema
+	keys      []int
+	continues bool // at least one filter
 	// inputs are the columns of the filters; -1 for samples. columns are these, and
 	// outputs what each filter makes of them.
 	inputs  []int
@@ -88,6 +90,7 @@ func (p Pipeline) plan(point *Schema) (*plan, error) {
 		if err != nil {
 			return fail(err)
 		}
+		result.continues = result.continues || filter.Function.continues()
 		result.inputs = append(result.inputs, input)
 		result.columns = append(result.columns, point.Fields[max(input, 0)])
 		result.outputs = append(result.outputs, fields)

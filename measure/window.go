@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"container/list"
 	"encoding/binary"
 	"errors"
 	"math"
@@ -21,6 +22,7 @@ type windows struct {
 	groups map[string]*group
 	order  []*group // as they were opened
 	free   []*group
+	idle   *list.List // of groups without a window whose filters continue, as they were closed
 	key    []byte
 	row    Sample
 
@@ -40,11 +42,12 @@ type group struct {
 	kept   []held
 	n      int
 	latest int64
+	idle   *list.Element // nil: the window is open
 	states []accumulator
 }
 
 func newWindows(p *plan, emit func(row Sample) error) *windows {
-	return &windows{plan: p, emit: emit, groups: map[string]*group{}}
+	return &windows{plan: p, emit: emit, groups: map[string]*group{}, idle: list.New()}
 }
 
 // add takes a sample that fits the point's schema.
@@ -63,7 +66,7 @@ func (w *windows) add(sample Sample) error {
 		w.key = appendKey(w.key, sample[i])
 	}
 	g := w.groups[string(w.key)]
-	if g == nil {
+	if g == nil || g.idle != nil {
 		if len(w.order) >= w.plan.Groups {
 			w.overflowed++
 			return err
@@ -120,14 +123,12 @@ func (w *windows) move(now int64) error {
 }
 
 func (w *windows) open(sample Sample, now int64) *group {
-	var g *group
-	if n := len(w.free); n > 0 {
-		g, w.free = w.free[n-1], w.free[:n-1]
+	g := w.groups[string(w.key)]
+	if g != nil {
+		w.idle.Remove(g.idle)
+		g.idle = nil
 	} else {
-		g = &group{kept: make([]held, len(w.plan.keys)), keys: make([]Value, len(w.plan.keys))}
-		for i, f := range w.plan.Filters {
-			g.states = append(g.states, newAccumulator(f, w.plan.columns[i], w.plan.outputs[i]))
-		}
+		g = w.vacant()
 	}
 	for i, column := range w.plan.keys {
 		g.keys[i] = sample[column].copyTo(&g.kept[i].bytes, &g.kept[i].list)
@@ -138,7 +139,24 @@ func (w *windows) open(sample Sample, now int64) *group {
 	return g
 }
 
-// close turns a group into a row and deletes it.
+// vacant is a group without a key.
+func (w *windows) vacant() *group {
+	if n := len(w.free); n > 0 {
+		g := w.free[n-1]
+		w.free = w.free[:n-1]
+		return g
+	}
+	if len(w.groups) >= w.plan.Groups { // one is idle, or the sample would be dropped
+		delete(w.groups, w.idle.Remove(w.idle.Front()).(*group).key)
+	}
+	g := &group{kept: make([]held, len(w.plan.keys)), keys: make([]Value, len(w.plan.keys))}
+	for i, f := range w.plan.Filters {
+		g.states = append(g.states, newAccumulator(f, w.plan.columns[i], w.plan.outputs[i]))
+	}
+	return g
+}
+
+// close turns the window of a group into a row.
 func (w *windows) close(g *group, end int64) error {
 	err := w.finish(g, end)
 	last := len(w.order) - 1
@@ -162,6 +180,10 @@ func (w *windows) finish(g *group, end int64) error {
 	err := w.emit(w.row)
 	for _, state := range g.states {
 		state.reset()
+	}
+	if w.plan.continues {
+		g.idle = w.idle.PushBack(g)
+		return err
 	}
 	delete(w.groups, g.key)
 	w.free = append(w.free, g)

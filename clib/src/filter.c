@@ -45,9 +45,10 @@ static void take_stddev(const struct filter *f, struct value *to)
 	to[1] = real(variance);
 }
 
+/* Of a counter: deltas add up to its last value. */
 static void take_delta(const struct filter *f, struct value *to)
 {
-	to[0] = real(f->last - f->first);
+	to[0] = real(f->last - f->before);
 	to[1] = real(f->last);
 }
 
@@ -175,7 +176,7 @@ static void add_number(struct filter *f, double x)
 	double sum, before = f->mean;
 
 	if (f->count == 1) {
-		f->first = f->least = f->most = x;
+		f->least = f->most = x;
 		f->sum = f->lost = f->mean = f->squares = before = 0;
 	}
 	sum = f->sum + x;
@@ -261,6 +262,7 @@ int filter_take(struct filter *f, struct value *to)
 		f->operation->take(f, to);
 	else
 		take_own(f, to);
+	f->before = f->last;
 	f->count = 0;
 	return f->operation->count;
 }

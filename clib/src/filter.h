@@ -13,7 +13,8 @@ struct filter {
 	OmlValueT type; /* of the field */
 	int64_t count;
 	/* Sums compensated as by Neumaier; mean and squares as by Welford. */
-	double sum, lost, mean, squares, least, most, first, last;
+	double sum, lost, mean, squares, least, most, last;
+	double before;     /* last of the window before; 0 in the first one */
 	struct value kept; /* of first and last; a copy in room */
 	/* The room of a filter of the program has its state. */
 	void *room;

@@ -49,11 +49,32 @@ static void numbers(void)
 	expect(2, sqrt(30), 30, 0);
 	add(5);
 	expect(2, NAN, NAN, 0);
+}
+
+/* The vectors of the agent's TestDeltaOverWindows: the last value minus that of the window before, as in OML. */
+static void deltas(void)
+{
 	open_filter("delta", OML_DOUBLE_VALUE);
-	add(10), add(3), add(14.5);
-	expect(2, 4.5, 14.5, 0);
-	add(2);
-	expect(2, 0, 2, 0);
+	for (int i = 0; i < 4; i++) {
+		add(i * 0.5), add(i * 0.5 + 0.25);
+		expect(2, i == 0 ? 0.25 : 0.5, i * 0.5 + 0.25, 0);
+	}
+	open_filter("delta", OML_DOUBLE_VALUE);
+	add(3);
+	expect(2, 3, 3, 0);
+	add(7);
+	expect(2, 4, 7, 0);
+	add(7);
+	expect(2, 0, 7, 0);
+	add(6.5);
+	expect(2, -0.5, 6.5, 0);
+	open_filter("delta", OML_INT64_VALUE);
+	filter_add(&filter, &(struct value){.type = OML_INT64_VALUE, .integer = 10});
+	filter_add(&filter, &(struct value){.type = OML_INT64_VALUE, .integer = 3});
+	filter_add(&filter, &(struct value){.type = OML_INT64_VALUE, .integer = 14});
+	expect(2, 14, 14, 0);
+	filter_add(&filter, &(struct value){.type = OML_INT64_VALUE, .integer = 2});
+	expect(2, -12, 2, 0);
 }
 
 static void whole_numbers(void)
@@ -199,6 +220,7 @@ static void own_filters(void)
 int main(void)
 {
 	RUN(numbers);
+	RUN(deltas);
 	RUN(whole_numbers);
 	RUN(texts);
 	RUN(finding);
