@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,10 +31,22 @@ var expressions = []string{
 }
 
 // frames are Ethernet packets of all kinds, complete and truncated.
-func frames(t testing.TB) [][]byte {
+func frames(t testing.TB) (all [][]byte) {
+	t.Helper()
+	for _, whole := range completeFrames(t) {
+		all = append(all, whole)
+		for _, size := range []int{14, 20, 30, 36, 50} {
+			if size < len(whole) {
+				all = append(all, whole[:size])
+			}
+		}
+	}
+	return all
+}
+
+func completeFrames(t testing.TB) (all [][]byte) {
 	t.Helper()
 	arp := "0001 0800 0604 0001 020000000001 0a000001 000000000000 0a000002"
-	var all [][]byte
 	for _, text := range []string{
 		"0800" + ip4 + udp + payload, "0800" + ip4tcp + tcp + "00000000", "86dd" + ip6 + udp6, "0806" + arp, "8035" + arp,
 		"0800" + strings.Replace(ip4, "4000 40", "0010 40", 1) + udp + payload,
@@ -45,13 +58,7 @@ func frames(t testing.TB) [][]byte {
 		"86dd" + strings.Replace(ip6, "0000000000000001 2001", "8000000000000001 2001", 1) + udp6,
 		"8100 0064 0800" + ip4 + udp + payload, "0004 4242" + payload,
 	} {
-		whole := bytesOf(t, macs+text)
-		all = append(all, whole)
-		for _, size := range []int{14, 20, 30, 36, 50} {
-			if size < len(whole) {
-				all = append(all, whole[:size])
-			}
-		}
+		all = append(all, bytesOf(t, macs+text))
 	}
 	return all
 }
@@ -106,12 +113,41 @@ func TestFilterAgainstTcpdump(t *testing.T) {
 			for i, p := range packets {
 				packets[i] = append(header(slices.Clone(p[12:14])), p[14:]...)
 			}
-			againstTcpdump(t, link, packets)
+			againstTcpdump(t, link, packets, expressions)
 		})
 	}
 }
 
-func againstTcpdump(t *testing.T, link layers.LinkType, packets [][]byte) {
+// TestFilterCombinations: operators bind as those of tcpdump do, however they are nested. What
+// either reads beyond the end of a truncated packet depends on more than the operators.
+func TestFilterCombinations(t *testing.T) {
+	if _, err := exec.LookPath("tcpdump"); err != nil {
+		t.Skip("no tcpdump to compare with")
+	}
+	random := rand.New(rand.NewPCG(7, 33))
+	var all []string
+	for range 60 {
+		all = append(all, combination(random, 3))
+	}
+	againstTcpdump(t, layers.LinkTypeEthernet, completeFrames(t), all)
+}
+
+// combination is a random expression that nests no deeper than depth.
+func combination(random *rand.Rand, depth int) string {
+	kind := random.IntN(10)
+	switch {
+	case depth == 0 || kind < 3:
+		return expressions[random.IntN(len(expressions))]
+	case kind < 5:
+		return "not " + combination(random, depth-1)
+	case kind == 5:
+		return "(" + combination(random, depth-1) + ")"
+	}
+	operators := []string{" and ", " or ", " && ", " || "}
+	return combination(random, depth-1) + operators[random.IntN(len(operators))] + combination(random, depth-1)
+}
+
+func againstTcpdump(t *testing.T, link layers.LinkType, packets [][]byte, expressions []string) {
 	t.Helper()
 	path := writeFile(t, link, packets)
 	for _, expression := range expressions {
