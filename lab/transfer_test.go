@@ -190,20 +190,26 @@ func (b *bed) datagrams(from, to string, address netip.Addr, count, size int) {
 	s := b.open(from, to, netip.AddrPortFrom(address, 0))
 	defer s.in.Close()
 	defer s.out.Close()
+	s.exchange(count, size)
+}
+
+// exchange sends packets of a size, each when the one before has arrived with every byte.
+func (s *stream) exchange(count, size int) {
+	s.t.Helper()
 	content := rand.NewChaCha8([32]byte{2})
 	sent, got := make([]byte, size), make([]byte, 1<<16)
 	for n := range count {
 		content.Read(sent)
 		if _, err := s.out.Write(sent); err != nil {
-			b.t.Fatalf("send packet %d: %v", n, err)
+			s.t.Fatalf("send packet %d: %v", n, err)
 		}
 		_ = s.in.SetReadDeadline(time.Now().Add(hang.Limit))
 		m, err := s.in.Read(got)
 		if err != nil {
-			b.t.Fatalf("receive packet %d of %d bytes: %v", n, size, err)
+			s.t.Fatalf("receive packet %d of %d bytes: %v", n, size, err)
 		}
 		if !bytes.Equal(got[:m], sent) {
-			b.t.Fatalf("packet %d: received %d other bytes than the %d that were sent", n, m, size)
+			s.t.Fatalf("packet %d: received %d other bytes than the %d that were sent", n, m, size)
 		}
 	}
 }

@@ -29,13 +29,23 @@ func (b *bed) tryTraffic(s, d *runningProbe, to netip.Addr, size int64) {
 	before := b.dropped()
 	b.carry("a", "b", to, size).finish()
 	b.datagrams("a", "b", to, 100, 1000)
-	marked, read := sourceSummary{}, destinationSummary{}
+	marked, read := b.agreed(s, d, before)
+	if marked.Marked < 100 {
+		b.t.Errorf("marked %d", marked.Marked)
+	}
+	b.t.Logf("marked %d, skipped mtu %d, gso %d; unmarked %d", marked.Marked, marked.Skipped["mtu"], marked.Skipped["gso"], read.Unmarked)
+}
+
+// agreed stops a source and a destination, and expects the one to have read what the other marked,
+// but for what devices dropped since they had dropped before.
+func (b *bed) agreed(s, d *runningProbe, before uint64) (marked sourceSummary, read destinationSummary) {
+	b.t.Helper()
 	s.finish(&marked)
 	// No application waits for the last segments without data.
 	eventually(b.t, "the last packets to be read", func() bool { return d.seen().Packets >= marked.Marked || b.dropped() > before })
 	d.finish(&read)
 	dropped := b.dropped() - before
-	if marked.Marked < 100 || read.Packets+read.Lost != marked.Marked || read.Expected != marked.Marked {
+	if read.Packets+read.Lost != marked.Marked || read.Expected != marked.Marked {
 		b.t.Errorf("marked %d, read %d of %d, lost %d", marked.Marked, read.Packets, read.Expected, read.Lost)
 	}
 	if read.Lost > 0 && dropped == 0 {
@@ -46,8 +56,7 @@ func (b *bed) tryTraffic(s, d *runningProbe, to netip.Addr, size int64) {
 	if read.Duplicated+read.Rejected+read.Unrestored != 0 {
 		b.t.Errorf("a link without faults: %+v", read)
 	}
-	b.t.Logf("marked %d, skipped mtu %d, gso %d; unmarked %d, dropped %d", marked.Marked,
-		marked.Skipped["mtu"], marked.Skipped["gso"], read.Unmarked, dropped)
+	return marked, read
 }
 
 // dropped is how many packets and segmentation buffers the devices of all hosts did not send, or the kernel had no time
