@@ -24,16 +24,22 @@ static void take_kept(const struct filter *f, struct value *to)
 	to[0] = f->kept;
 }
 
+/* The compensation is not a number once the sum is infinite. */
+static double total(const struct filter *f)
+{
+	return isinf(f->sum) ? f->sum : f->sum + f->lost;
+}
+
 static void take_avg(const struct filter *f, struct value *to)
 {
-	to[0] = real((f->sum + f->lost) / (double)f->count);
+	to[0] = real(total(f) / (double)f->count);
 	to[1] = real(f->least);
 	to[2] = real(f->most);
 }
 
 static void take_sum(const struct filter *f, struct value *to)
 {
-	to[0] = real(f->sum + f->lost);
+	to[0] = real(total(f));
 }
 
 /* Undefined for one value: NaN, as the protocol has no null. */
@@ -184,8 +190,8 @@ static void add_number(struct filter *f, double x)
 	f->sum = sum;
 	f->mean = before + (x - before) / (double)f->count;
 	f->squares += (x - before) * (x - f->mean);
-	f->least = x < f->least ? x : f->least;
-	f->most = x > f->most ? x : f->most;
+	f->least = x < f->least || isnan(f->least) ? x : f->least;
+	f->most = x > f->most || isnan(f->most) ? x : f->most;
 	f->last = x;
 }
 

@@ -77,6 +77,25 @@ static void deltas(void)
 	expect(2, -12, 2, 0);
 }
 
+/* As in OML: an infinite sum is infinite, and a minimum does not depend on where a NaN stands. */
+static void not_finite(void)
+{
+	open_filter("sum", OML_DOUBLE_VALUE);
+	add(1), add(INFINITY), add(1);
+	expect(1, INFINITY, 0, 0);
+	add(1e308), add(1e308);
+	expect(1, INFINITY, 0, 0);
+	add(INFINITY), add(-INFINITY);
+	expect(1, NAN, 0, 0);
+	open_filter("avg", OML_DOUBLE_VALUE);
+	add(-INFINITY), add(4);
+	expect(3, -INFINITY, -INFINITY, 4);
+	add(NAN), add(2), add(1);
+	expect(3, NAN, 1, 2);
+	add(2), add(NAN), add(1);
+	expect(3, NAN, 1, 2);
+}
+
 static void whole_numbers(void)
 {
 	struct value got[OUTPUTS];
@@ -221,6 +240,7 @@ int main(void)
 {
 	RUN(numbers);
 	RUN(deltas);
+	RUN(not_finite);
 	RUN(whole_numbers);
 	RUN(texts);
 	RUN(finding);
