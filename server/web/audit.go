@@ -38,6 +38,7 @@ func (w interceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 		procedure := request.Spec().Procedure
 		if err = permit(callerOf(ctx), roles[procedure]); err == nil {
 			response, err = next(ctx, request)
+			err = outcome(ctx, err)
 		}
 		var fault *connect.Error
 		if err != nil {
@@ -59,7 +60,7 @@ func (w interceptor) WrapStreamingHandler(next connect.StreamingHandlerFunc) con
 		procedure := conn.Spec().Procedure
 		err := permit(callerOf(ctx), roles[procedure])
 		if err == nil {
-			err = next(ctx, w.scopes.limit(callerOf(ctx), conn))
+			err = outcome(ctx, next(ctx, endingConn{conn, ctx}))
 		}
 		if err != nil {
 			return w.fault(procedure, err)

@@ -29,6 +29,7 @@ const (
 // caller is the client that makes a request.
 type caller struct {
 	token  string // name
+	secret string // of the token
 	role   role
 	remote netip.Addr
 	tls    *tls.ConnectionState // nil without TLS
@@ -101,7 +102,9 @@ func (s *Server) admit(next http.Handler) http.Handler {
 		if rule.place == leading && s.forward(w, r, who) {
 			return
 		}
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, who)))
+		r, finish := s.calls.begin(w, r, who)
+		defer finish()
+		next.ServeHTTP(w, r)
 	})
 }
 
@@ -113,7 +116,9 @@ func (s *Server) admitPlain(needed rule, next func(http.ResponseWriter, *http.Re
 			err = permit(who, needed)
 		}
 		if err == nil {
-			err = next(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, who)))
+			r, finish := s.calls.begin(w, r, who)
+			defer finish()
+			err = outcome(r.Context(), next(w, r))
 		}
 		if err != nil {
 			s.refuse(w, r, err)
@@ -136,11 +141,20 @@ func (s *Server) identify(r *http.Request, needed role) (caller, error) {
 	if header == "" || !strings.EqualFold(scheme, "bearer") {
 		return who, connect.NewError(connect.CodeUnauthenticated, errors.New("no token; send the header 'Authorization: Bearer TOKEN'"))
 	}
-	token, err := s.authority.Check(strings.TrimSpace(secret))
-	if err != nil { // any error counts as a failed attempt
+	known, err := s.authenticate(strings.TrimSpace(secret))
+	if connect.CodeOf(err) == connect.CodeUnauthenticated { // any reason counts as a failed attempt
 		if err := s.failedToken(who.remote); err != nil {
 			return who, err
 		}
+	}
+	known.remote, known.tls = who.remote, who.tls
+	return known, err
+}
+
+// authenticate returns the caller who has a token.
+func (s *Server) authenticate(secret string) (who caller, err error) {
+	token, err := s.authority.Check(secret)
+	if err != nil {
 		if token.Role == authority.RoleJoin { // used up, or expired: that would be beside the point
 			err = errors.New("a join token only lets hosts join")
 		}
@@ -151,7 +165,7 @@ func (s *Server) identify(r *http.Request, needed role) (caller, error) {
 	if !ok {
 		return who, connect.NewError(connect.CodePermissionDenied, fmt.Errorf("check token %s: role %q only lets hosts join", token.Name, token.Role))
 	}
-	who.token, who.role = token.Name, held
+	who.token, who.secret, who.role = token.Name, secret, held
 	if scoped || len(token.Scope) > 0 {
 		who.selectors, who.scope = token.Scope, s.scopes.of(token.Name, token.Scope)
 	}

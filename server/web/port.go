@@ -178,16 +178,30 @@ func remoteAddress(r *http.Request) netip.Addr {
 type deadlineWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController
+	aborted atomic.Bool
 }
 
 func newDeadlineWriter(w http.ResponseWriter) *deadlineWriter {
-	return &deadlineWriter{w, http.NewResponseController(w)}
+	return &deadlineWriter{ResponseWriter: w, control: http.NewResponseController(w)}
 }
 
 func (w *deadlineWriter) Write(b []byte) (int, error) {
-	w.control.SetWriteDeadline(time.Now().Add(writeTimeout))
+	w.begin()
 	defer w.control.SetWriteDeadline(time.Time{})
 	return w.ResponseWriter.Write(b)
+}
+
+// begin sets the deadline of a write.
+func (w *deadlineWriter) begin() {
+	if w.control.SetWriteDeadline(time.Now().Add(writeTimeout)); w.aborted.Load() {
+		w.abort()
+	}
+}
+
+// abort ends the write in progress and all later ones. The handler must not have returned.
+func (w *deadlineWriter) abort() {
+	w.aborted.Store(true)
+	w.control.SetWriteDeadline(time.Unix(1, 0))
 }
 
 // Flush implements http.Flusher.
@@ -195,7 +209,7 @@ func (w *deadlineWriter) Flush() { w.FlushError() }
 
 // FlushError flushes buffered data.
 func (w *deadlineWriter) FlushError() error {
-	w.control.SetWriteDeadline(time.Now().Add(writeTimeout))
+	w.begin()
 	defer w.control.SetWriteDeadline(time.Time{})
 	return w.control.Flush()
 }

@@ -3,16 +3,12 @@ package web
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"connectrpc.com/connect"
-
 	"pillion.dev/archive"
-	"pillion.dev/server/authority"
 	"pillion.dev/server/control"
 	"pillion.dev/session"
 )
@@ -22,19 +18,17 @@ const scopeFresh = time.Second
 
 // scopes are those of tokens as agents. Whatever cannot be determined is the empty scope, in which there is nothing.
 type scopes struct {
-	control   Control
-	authority Authority
-	now       func() time.Time
+	control Control
+	now     func() time.Time
 
 	mutex sync.Mutex
 	kept  map[string]keptScope // by the name of the token and the selectors
 }
 
-// keptScope is a scope as it was at a time; valid: the token was.
+// keptScope is a scope as it was at a time.
 type keptScope struct {
 	*archive.Scope
-	valid bool
-	at    time.Time
+	at time.Time
 }
 
 // scopeOf is the scope of the caller in a context; nil: it has none.
@@ -42,24 +36,20 @@ func scopeOf(ctx context.Context) *archive.Scope { return callerOf(ctx).scope }
 
 // of resolves the scope of a token that is valid.
 func (s *scopes) of(token string, selectors session.Scope) *archive.Scope {
-	return s.current(token, selectors).Scope
-}
-
-func (s *scopes) current(token string, selectors session.Scope) keptScope {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	key, now := token+"\x00"+strings.Join(selectors, "\x00"), s.now()
 	if known, has := s.kept[key]; has && now.Sub(known.at) < scopeFresh && !now.Before(known.at) {
-		return known
+		return known.Scope
 	}
 	for other, known := range s.kept { // of those that are not used any more
 		if now.Sub(known.at) > time.Minute {
 			delete(s.kept, other)
 		}
 	}
-	resolved := keptScope{Scope: resolveScope(selectors, hostsOf(s.control)), at: now, valid: s.valid(token, selectors, now)}
+	resolved := keptScope{Scope: resolveScope(selectors, hostsOf(s.control)), at: now}
 	s.kept[key] = resolved
-	return resolved
+	return resolved.Scope
 }
 
 // resolveScope returns the agents and pairs of selectors.
@@ -70,40 +60,6 @@ func resolveScope(selectors session.Scope, hosts []session.Host) *archive.Scope 
 		scope.Links = append(scope.Links, archive.Link{Sources: l.Sources, Destinations: l.Destinations})
 	}
 	return scope
-}
-
-// valid reports whether a token can still be used with these selectors.
-func (s *scopes) valid(token string, selectors session.Scope, now time.Time) bool {
-	all := s.authority.List()
-	i := slices.IndexFunc(all, func(t authority.Token) bool { return t.Name == token })
-	return i >= 0 && !all[i].Revoked && (all[i].Expires.IsZero() || now.Before(all[i].Expires)) && slices.Equal(all[i].Scope, selectors)
-}
-
-// limit ends a stream of a caller with a scope before it sends anything after the scope has changed, or the token is not valid any
-// more: what it follows was chosen by the scope with which it began.
-func (s *scopes) limit(who caller, conn connect.StreamingHandlerConn) connect.StreamingHandlerConn {
-	if who.scope == nil {
-		return conn
-	}
-	return scopedConn{conn, s, who}
-}
-
-type scopedConn struct {
-	connect.StreamingHandlerConn
-	scopes *scopes
-	who    caller
-}
-
-// Send implements connect.StreamingHandlerConn.
-func (c scopedConn) Send(message any) error {
-	now := c.scopes.current(c.who.token, c.who.selectors)
-	switch {
-	case !now.valid:
-		return connect.NewError(connect.CodeUnauthenticated, fmt.Errorf("token %s is no longer valid", c.who.token))
-	case !now.Equal(c.who.scope):
-		return connect.NewError(connect.CodeUnavailable, fmt.Errorf("the agents in the scope of token %s have changed; reconnect", c.who.token))
-	}
-	return c.StreamingHandlerConn.Send(message)
 }
 
 // scopedAgent is what a scope shows of an agent. Its tasks and conflicts name other agents and sessions.

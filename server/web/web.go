@@ -99,6 +99,7 @@ type Server struct {
 	attempts  *attempts
 	watched   *live.Pairs
 	scopes    *scopes
+	calls     calls
 	metrics   *metrics
 	// checked is the last check of the parts.
 	checked struct {
@@ -138,7 +139,8 @@ func New(o Options) (*Server, error) {
 		parts: o.Health, attempts: newAttempts(o.Now), unauthenticated: newAttempts(o.Now), connections: o.Connections,
 		plainOff: o.PlainOff, proxies: o.Proxies, fleet: o.Fleet,
 	}
-	s.scopes = &scopes{control: o.Control, authority: o.Authority, now: o.Now, kept: map[string]keptScope{}}
+	s.scopes = &scopes{control: o.Control, now: o.Now, kept: map[string]keptScope{}}
+	s.calls.open = map[*call]struct{}{}
 	s.tls = o.TLS.Clone()
 	s.tls.ClientAuth = tls.RequestClientCert
 	s.tls.NextProtos = []string{"h2", "http/1.1"}
@@ -150,6 +152,7 @@ func New(o Options) (*Server, error) {
 	ctx, s.cancel = context.WithCancel(context.Background())
 	s.metrics = newMetrics(o.MetricsPairs, o.Now, s.figures(o))
 	s.followers.Go(func() { s.metrics.follow(ctx, o.Live, o.Log) })
+	s.followers.Go(func() { s.reviewing(ctx) })
 	seconds := live.NewPairs(o.WatchedPairs, o.Now, o.Log)
 	s.watched = seconds
 	s.followers.Go(func() { followPairs(ctx, seconds, o.Live) })
