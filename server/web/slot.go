@@ -9,7 +9,8 @@ import (
 )
 
 // slots limits concurrent expensive queries, in total and per token, so that one user
-// cannot use all of them.
+// cannot use all of them. An eighth, at least one if there are several, is reserved for
+// operators and administrators.
 type slots struct {
 	most  int
 	mutex sync.Mutex
@@ -33,11 +34,15 @@ func answerOf[Q, A any](ctx context.Context, s *slots, archive func(context.Cont
 
 // take acquires a slot for the caller in the context.
 func (s *slots) take(ctx context.Context) (release func(), err error) {
-	who := callerOf(ctx).token
+	caller := callerOf(ctx)
+	who, most := caller.token, s.most
+	if caller.role < operator && most > 1 {
+		most -= max(most/8, 1)
+	}
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	share := max(s.most*3/4, 1)
-	if s.used >= s.most {
+	if s.used >= most {
 		return nil, connect.NewError(connect.CodeResourceExhausted,
 			fmt.Errorf("limit of %d concurrent queries reached; retry when one has finished", s.used))
 	}

@@ -13,8 +13,9 @@ import (
 
 func TestSlotsPerTokenAreLimited(t *testing.T) {
 	s := newSlots(8)
+	roleOf := map[string]role{"greedy": viewer, "other": analyst, "operating": operator}
 	of := func(token string) context.Context {
-		return context.WithValue(t.Context(), callerKey{}, caller{token: token})
+		return context.WithValue(t.Context(), callerKey{}, caller{token: token, role: roleOf[token]})
 	}
 	var releases []func()
 	for range 100 {
@@ -25,10 +26,13 @@ func TestSlotsPerTokenAreLimited(t *testing.T) {
 	if len(releases) != 6 {
 		t.Errorf("one token got %d of 8", len(releases))
 	}
-	for n, want := range []bool{true, true, false} {
-		release, err := s.take(of("other"))
-		if (err == nil) != want {
-			t.Errorf("query %d of another token: %v", n, err)
+	for _, next := range []struct {
+		token string
+		want  bool
+	}{{"other", true}, {"other", false}, {"operating", true}, {"operating", false}} {
+		release, err := s.take(of(next.token))
+		if (err == nil) != next.want {
+			t.Errorf("token %s, with %d slots in use: %v", next.token, s.used, err)
 		}
 		if err == nil {
 			releases = append(releases, release)
