@@ -60,7 +60,7 @@ func (w interceptor) WrapStreamingHandler(next connect.StreamingHandlerFunc) con
 		procedure := conn.Spec().Procedure
 		err := permit(callerOf(ctx), roles[procedure])
 		if err == nil {
-			err = outcome(ctx, next(ctx, endingConn{conn, ctx}))
+			err = outcome(ctx, next(ctx, endingConn{conn, ctx, w.permits}))
 		}
 		if err != nil {
 			return w.fault(procedure, err)

@@ -104,15 +104,21 @@ func outcome(ctx context.Context, err error) error {
 	return err
 }
 
-// endingConn sends nothing after the server has ended the call.
+// endingConn sends nothing after the server has ended the call. A caller with a scope is authorised again before each message, which may
+// be about agents that have just left the scope.
 type endingConn struct {
 	connect.StreamingHandlerConn
-	ctx context.Context
+	ctx     context.Context
+	permits func(caller) error
 }
 
 // Send implements connect.StreamingHandlerConn.
 func (c endingConn) Send(message any) error {
-	if err := context.Cause(c.ctx); err != nil {
+	err := context.Cause(c.ctx)
+	if who := callerOf(c.ctx); err == nil && who.scope != nil {
+		err = c.permits(who)
+	}
+	if err != nil {
 		return err
 	}
 	return c.StreamingHandlerConn.Send(message)
