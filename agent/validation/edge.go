@@ -34,8 +34,8 @@ func (p *Prober) follow(path source.Path) bool {
 	}
 	to := source.Path{Address: edge, Encoding: path.Encoding}
 	p.behind[path] = to
-	if known := p.add(to); known.State != Pending {
-		p.setOne(path, known.State)
+	if known := p.add(to); known.applied() != Pending {
+		p.setOne(path, known.applied())
 		if known.MTU != 0 {
 			p.limitOne(path.Address, known.MTU)
 		}

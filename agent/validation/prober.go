@@ -171,10 +171,13 @@ type path struct {
 	kept     bool
 	silent   time.Time // first test without an answer since the last that had one
 	failures int
-	sized    time.Time // last test of sizes
-	passed   time.Time // last test that passed
-	reported bool      // an ICMP error or retransmissions say that packets were too big since then
-	held     int       // bytes; the size that retransmissions limit packets to, or 0
+	// suspected is a fault that one test has found and the next must confirm; the source does not
+	// mark meanwhile.
+	suspected State
+	sized     time.Time // last test of sizes
+	passed    time.Time // last test that passed
+	reported  bool      // an ICMP error or retransmissions say that packets were too big since then
+	held      int       // bytes; the size that retransmissions limit packets to, or 0
 }
 
 // channel is what the probes of a socket have in common.
@@ -305,8 +308,8 @@ func (p *Prober) listen() {
 			p.sizeReported(request.Address, request.Held)
 		} else if p.follow(request.Path) {
 			// the path to the edge is tested in its place
-		} else if known := p.add(request.Path); known.State != Pending { // the source's table was full
-			p.set(request.Path, known.State)
+		} else if known := p.add(request.Path); known.applied() != Pending { // the source's table was full
+			p.set(request.Path, known.applied())
 		}
 		p.mu.Unlock()
 		p.reschedule()
@@ -481,11 +484,11 @@ func (p *Prober) settle(t *test, result State) {
 		p.mu.Unlock()
 		return
 	}
-	before := known.State
+	before, applied := known.State, known.applied()
 	known.take(result, time.Now(), p.refresh())
 	after := known.Path
-	if after.State != before && t.path.Encoding != proof {
-		p.set(t.path, after.State)
+	if now := known.applied(); now != applied && t.path.Encoding != proof {
+		p.set(t.path, now)
 	}
 	p.settled.Broadcast()
 	p.mu.Unlock()
@@ -500,6 +503,12 @@ func (p *Prober) refresh() time.Duration {
 	return max(refreshLeast, time.Duration(len(p.paths))*2*time.Second/testsPerSecond)
 }
 
+// applied is the state that the source acts on.
+func (known *path) applied() State { return cmp.Or(known.suspected, known.State) }
+
+// isFault reports whether a state blames the path or a device.
+func (s State) isFault() bool { return s.forSource() == source.Failed }
+
 // take decides about the state, and when the path is tested again.
 func (known *path) take(result State, now time.Time, refresh time.Duration) {
 	known.testing = false
@@ -509,7 +518,11 @@ func (known *path) take(result State, now time.Time, refresh time.Duration) {
 	} else if known.silent.IsZero() {
 		known.silent = now
 	}
+	suspected := known.suspected
+	known.suspected = ""
 	switch {
+	case result.isFault() && result != suspected && result != before:
+		known.suspected, known.due = result, now.Add(retryFirst)
 	case result == Passed:
 		known.State, known.failures, known.passed = Passed, max(0, known.failures-1), now
 		known.due = now.Add(refresh)

@@ -3,6 +3,7 @@ package validation
 import (
 	"net/netip"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,15 +20,20 @@ func TestStates(t *testing.T) {
 		want    State
 	}{
 		{"first test passes", []State{Passed}, Passed},
-		{"first test fails", []State{Failed}, Failed},
+		{"first test fails: another must confirm it", []State{Failed}, Pending},
+		{"two tests fail", []State{Failed, Failed}, Failed},
+		{"two tests differ", []State{ChecksumFailed, Failed}, Pending},
+		{"a fault of the card that is not found again", []State{ChecksumFailed, Passed}, Passed},
 		{"no answer at first", []State{Unanswered}, Unanswered},
-		{"a failure counts at once", []State{Passed, Failed}, Failed},
-		{"so does an altered mark", []State{Passed, Altered}, Altered},
+		{"one failure is not confirmed", []State{Passed, Failed}, Passed},
+		{"a confirmed failure", []State{Passed, Failed, Failed}, Failed},
+		{"an altered mark", []State{Passed, Altered, Altered}, Altered},
+		{"failures with a pass in between", []State{Passed, Failed, Passed, Failed}, Passed},
 		{"lost probes do not", []State{Passed, Unanswered, Unanswered, Unanswered}, Passed},
 		{"unless for a long time", []State{Passed, Unanswered, Unanswered, Unanswered, Unanswered}, Unanswered},
 		{"answers in between", []State{Passed, Unanswered, Unanswered, Unanswered, Passed, Unanswered, Unanswered, Unanswered}, Passed},
 		{"a path recovers", []State{Failed, Failed, Passed}, Passed},
-		{"a failed path without answers", []State{Failed, Unanswered}, Unanswered},
+		{"a failed path without answers", []State{Failed, Failed, Unanswered}, Unanswered},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			p := &path{Path: Path{State: Pending}}
@@ -43,11 +49,37 @@ func TestStates(t *testing.T) {
 	}
 }
 
+// TestSuspectedPathIsNotMarked: the source stops marking at the first failure, and resumes if
+// the next test does not confirm it.
+func TestSuspectedPathIsNotMarked(t *testing.T) {
+	key := source.Path{Address: netip.MustParseAddr("192.0.2.1"), Encoding: wire.UDP}
+	probes := &fakeSource{states: map[source.Path]source.Validation{}}
+	var reported []State
+	known := &path{Path: Path{Path: key, State: Pending}}
+	p := &Prober{source: probes, paths: map[source.Path]*path{key: known}, tests: map[source.Path]*test{}, wake: make(chan struct{}, 1),
+		changed: func(path Path) { reported = append(reported, path.State) }}
+	p.settled = sync.NewCond(&p.mu)
+	for _, row := range []struct {
+		result State
+		want   source.Validation
+	}{{Passed, source.Passed}, {ChecksumFailed, source.Failed}, {Passed, source.Passed}, {Failed, source.Failed}, {Failed, source.Failed}} {
+		one := newTest(key, Peer{})
+		p.tests[key] = one
+		p.settle(one, row.result)
+		if got := probes.states[key]; got != row.want {
+			t.Errorf("after %s the source has %v, want %v", row.result, got, row.want)
+		}
+	}
+	if !slices.Equal(reported, []State{Passed, Failed}) {
+		t.Errorf("reported %v", reported)
+	}
+}
+
 // TestRetries: a path that fails is tested less and less often, one that passes regularly.
 func TestRetries(t *testing.T) {
 	now := time.Now()
 	for result, intervals := range map[State][]time.Duration{
-		Failed: {1, 2, 4, 8, 16, 32, 60, 60}, Unanswered: {1, 2, 4, 8, 10, 10},
+		Failed: {1, 1, 2, 4, 8, 16, 32, 60, 60}, Unanswered: {1, 2, 4, 8, 10, 10},
 	} {
 		p := &path{}
 		for i, want := range intervals {
