@@ -26,6 +26,8 @@ var (
 	ErrSchema = errors.New("columns do not match the stream")
 	// ErrFull is an archive that cannot write; nothing of the batch is stored.
 	ErrFull = errors.New("archive cannot write")
+	// ErrDamaged is an archive of which some rows cannot be read.
+	ErrDamaged = errors.New("the archive is damaged")
 	// ErrUnknownColumn is a batch of a standard stream with a column that this version
 	// does not have. It may be stored after an upgrade of the server.
 	ErrUnknownColumn = fmt.Errorf("%w column of a standard stream", measure.ErrUnknown)

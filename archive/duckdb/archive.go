@@ -65,6 +65,7 @@ type Archive struct {
 	cancel context.CancelFunc
 	broken atomic.Bool // db must be opened again
 	closed bool
+	damage atomic.Pointer[error] // the first damaged block that was found
 
 	queries chan struct{} // one element for each process that answers a query
 
@@ -133,6 +134,9 @@ func Open(path string, options Options) (*Archive, error) {
 		return nil, fmt.Errorf("open archive %s: %w", path, err)
 	}
 	if err := a.open(); err != nil {
+		if unopened.MatchString(err.Error()) {
+			return nil, fmt.Errorf("open archive %s: %w: %w; %s", path, archive.ErrDamaged, err, advice)
+		}
 		return nil, fmt.Errorf("open archive %s: %w", path, err)
 	}
 	return a, nil
@@ -309,9 +313,12 @@ func (a *Archive) heal() error {
 	return nil
 }
 
-// judge takes note of errors after which the database has to be opened again, and
+// judge names damaged streams, takes note of errors after which the database has to be opened again, and
 // turns a full disk into archive.ErrFull. The caller has entered.
 func (a *Archive) judge(err error) error {
+	if damage := a.damaged(err); damage != nil {
+		err = damage
+	}
 	full := noSpace(err)
 	if full || fatal(err) {
 		a.broken.Store(true)
@@ -325,6 +332,9 @@ func (a *Archive) judge(err error) error {
 
 // Check implements archive.Archive.
 func (a *Archive) Check(ctx context.Context) error {
+	if damage := a.damage.Load(); damage != nil {
+		return *damage
+	}
 	return a.reader(ctx, 0, func(ctx context.Context, c *connection) error { return c.exec(ctx, "SELECT 1") })
 }
 

@@ -7,8 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-
-	"pillion.dev/archive/answer"
 )
 
 // backupSuffix ends the name of the folder beside the archive's file, the only one where
@@ -67,7 +65,10 @@ func (a *Archive) copyTo(ctx context.Context, folder, path string) error {
 	if detached := c.exec(whole, detachCopy); err == nil {
 		err = detached
 	}
-	return because(ctx, err)
+	if err != nil {
+		return because(ctx, a.judge(err))
+	}
+	return nil
 }
 
 const detachCopy = "DETACH DATABASE IF EXISTS backup_copy"
@@ -75,16 +76,14 @@ const detachCopy = "DETACH DATABASE IF EXISTS backup_copy"
 // copyTables copies all tables, which have neither constraints nor indexes, to the attached
 // database. (COPY FROM DATABASE changes a setting, and those are locked.)
 func (c *connection) copyTables(ctx context.Context) error {
-	var copies []string
-	err := c.query(ctx, "SELECT database_name, schema_name, table_name FROM duckdb_tables() WHERE database_name = current_database() ORDER BY ALL", nil,
-		answer.Each(func(r answer.Row) {
-			table := quoted(r.Text(1)) + "." + quoted(r.Text(2))
-			copies = append(copies, "CREATE SCHEMA IF NOT EXISTS backup_copy."+quoted(r.Text(1)),
-				"CREATE TABLE backup_copy."+table+" AS FROM "+quoted(r.Text(0))+"."+table)
-		}))
-	for _, sql := range copies {
-		if err == nil {
-			err = c.exec(ctx, sql)
+	tables, err := c.tables(ctx, "current_database()")
+	for _, t := range tables {
+		for _, sql := range []string{
+			"CREATE SCHEMA IF NOT EXISTS backup_copy." + quoted(t.schema), "CREATE TABLE backup_copy." + t.sql() + " AS FROM " + t.sql(),
+		} {
+			if err == nil {
+				err = c.exec(ctx, sql)
+			}
 		}
 	}
 	return err

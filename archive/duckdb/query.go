@@ -79,6 +79,8 @@ func (a *Archive) explain(caller, inner context.Context, limit time.Duration, er
 		return fmt.Errorf("%w: %w", archive.ErrQuery, errRoom)
 	case inner.Err() != nil:
 		return errClosed
+	case corrupt.MatchString(err.Error()):
+		return a.judge(err)
 	case errors.As(err, &said):
 		// A question that spills more than it may is at fault, not the disk.
 		if fatal(err) || noSpace(err) && !strings.Contains(err.Error(), "max_temp_directory_size") {

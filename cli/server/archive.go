@@ -17,7 +17,8 @@ import (
 )
 
 type archiveCmd struct {
-	Copy copyArchiveCmd `cmd:"" help:"Copy the archive of a single server into that of a fleet."`
+	Copy    copyArchiveCmd    `cmd:"" help:"Copy the archive of a single server into that of a fleet."`
+	Recover recoverArchiveCmd `cmd:"" help:"Copy what can be read of a damaged archive into a new file."`
 }
 
 type copyArchiveCmd struct {
@@ -79,7 +80,10 @@ func (c *copyArchiveCmd) Run(ctx context.Context) error {
 	if err != nil || c.DryRun {
 		return err
 	}
-	return compared(os.Stdout, outcomes)
+	if err := compared(os.Stdout, outcomes); err != nil {
+		return fmt.Errorf("copy archive: %w", err)
+	}
+	return nil
 }
 
 // found lists what would be copied.
@@ -125,7 +129,7 @@ func compared(out io.Writer, outcomes []transfer.Outcome) error {
 	}
 	table.Flush()
 	if different > 0 {
-		return fmt.Errorf("copy archive: %w in %s of %d", errDiffers, quantity.Count(different, "stream"), len(outcomes))
+		return fmt.Errorf("%w in %s of %d", errDiffers, quantity.Count(different, "stream"), len(outcomes))
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ type cli struct {
 	Accept   acceptClockCmd               `cmd:"" name:"accept-clock" help:"Confirm the machine's clock, so that old rows are removed by it."`
 	NATS     natsCmd                      `cmd:"" name:"nats" help:"Write the configuration of a node of an external NATS cluster."`
 	State    stateCmd                     `cmd:"" help:"Move agents, sessions and tokens between a data directory and the NATS cluster of a fleet."`
-	Archive  archiveCmd                   `cmd:"" help:"Copy the archive of a single server into that of a fleet."`
+	Archive  archiveCmd                   `cmd:"" help:"Copy the archive of a single server into that of a fleet, or recover a damaged one."`
 	Check    command.Check[server.Config] `cmd:"" help:"Check a configuration file."`
 	Licenses command.Licenses             `cmd:"" help:"Print the licences of this program and of the software it contains."`
 	Man      command.Man                  `cmd:"" help:"Print the manual page of this program."`

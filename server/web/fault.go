@@ -46,6 +46,7 @@ var codes = []struct {
 	{alarm.ErrSilence, connect.CodeInvalidArgument},
 	{alarm.ErrFollows, connect.CodeUnavailable},
 	{topology.ErrTrace, connect.CodeUnknown},
+	{archive.ErrDamaged, connect.CodeDataLoss},
 	{archive.ErrQuery, connect.CodeInvalidArgument},
 	{archive.ErrUnknown, connect.CodeNotFound},
 	{archive.ErrScope, connect.CodePermissionDenied},
