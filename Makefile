@@ -13,9 +13,11 @@ export PATH := /usr/local/lib/pillion/go/bin:/usr/local/lib/pillion/node/node_mo
 export BPF2GO_CC ?= clang-16
 export BPF2GO_STRIP ?= llvm-strip-16
 
-# One set of flags for the programs, their tests, and what checks them: Go compiles
-# each package once.
-export GOFLAGS := $(strip $(shell PATH="$(PATH)" go env GOFLAGS 2>/dev/null) -trimpath)
+# One set of flags for the programs, their tests, and what checks them: Go compiles each
+# package once, with and without cgo. Programs have no debug information anyhow, and Arrow's
+# other JSON package takes long to compile. -tags on a command line replaces these: GOTAGS goes before.
+GOTAGS := netgo,osusergo,arrow_json_stdlib
+export GOFLAGS := $(strip $(shell PATH="$(PATH)" go env GOFLAGS 2>/dev/null) -trimpath -tags=$(GOTAGS) -gcflags=all=-dwarf=false)
 
 # Go stamps the commit into the binary itself; it gives up where git refuses the
 # folder (another owner, no .git), and a build without a stamp is better than none.
@@ -98,7 +100,7 @@ images: release ## build container images of the release into bin/images: archiv
 
 .PHONY: reproducible
 reproducible: install-test ## build a release twice, the second time with an empty compiler cache, and compare (10 minutes)
-	COLD=1 go test -count=1 -timeout=60m -tags=long -run='^TestLongReleaseIsReproducible$$' .
+	COLD=1 go test -count=1 -timeout=60m -tags=$(GOTAGS),long -run='^TestLongReleaseIsReproducible$$' .
 
 .PHONY: vulnerabilities
 vulnerabilities: ## ask the public databases for known vulnerabilities of Go modules and npm packages
@@ -133,8 +135,8 @@ lint: ## run gofmt, go vet, staticcheck, tsc, and shellcheck if installed
 	@failed=; \
 	unformatted=$$(find . -name node_modules -prune -o -name '*.go' -exec gofmt -l {} +); \
 	[ -z "$$unformatted" ] || { echo "gofmt: run 'gofmt -w' on:" $$unformatted >&2; failed=1; }; \
-	go vet -tags=long,verify,metrics ./... || failed=1; \
-	go tool staticcheck -tags=long,verify,metrics ./... || failed=1; \
+	go vet -tags=$(GOTAGS),long,verify,metrics ./... || failed=1; \
+	go tool staticcheck -tags=$(GOTAGS),long,verify,metrics ./... || failed=1; \
 	(cd ui && npx tsc --noEmit) || failed=1; \
 	! command -v shellcheck >/dev/null || shellcheck .ci/* || failed=1; \
 	[ -z "$$failed" ]
@@ -149,11 +151,11 @@ test-long: install-test build ## run the long tests, which take minutes, the rac
 
 .PHONY: test-long-lab
 test-long-lab: build ## run the long Go tests that measure, one package at a time
-	PILLION_TEST_PROGRAMS=$(CURDIR)/bin $(call GOTEST,lab) -p=1 -timeout=$(LONGTIME) -tags=long -run='^TestLong' $(filter-out $(BUSYPACKAGES),$(LONGPACKAGES))
+	PILLION_TEST_PROGRAMS=$(CURDIR)/bin $(call GOTEST,lab) -p=1 -timeout=$(LONGTIME) -tags=$(GOTAGS),long -run='^TestLong' $(filter-out $(BUSYPACKAGES),$(LONGPACKAGES))
 
 .PHONY: test-long-go
 test-long-go: ## run the long Go tests that compute or wait
-	$(call GOTEST,long) -p=3 -timeout=$(LONGTIME) -tags=long -run='^TestLong' $(filter $(BUSYPACKAGES),$(LONGPACKAGES))
+	$(call GOTEST,long) -p=3 -timeout=$(LONGTIME) -tags=$(GOTAGS),long -run='^TestLong' $(filter $(BUSYPACKAGES),$(LONGPACKAGES))
 
 .PHONY: test-long-page
 test-long-page: build ## run the long tests of the page: ui/test/*.long.test.ts
@@ -166,7 +168,7 @@ verify: install-test build ## measure again the figures that the documents state
 
 .PHONY: verify-go
 verify-go: build ## measure figures by Go tests: a million packets of each encoding, capacities, benchmarks of a known bottleneck
-	PILLION_TEST_PROGRAMS=$(CURDIR)/bin $(call GOTEST,verify) -p=1 -timeout=2h -tags=long,verify -run='^TestVerify|^TestLong(RoundTripAgrees|Waypoints|HopsAgree)$$' $(VERIFYPACKAGES)
+	PILLION_TEST_PROGRAMS=$(CURDIR)/bin $(call GOTEST,verify) -p=1 -timeout=2h -tags=$(GOTAGS),long,verify -run='^TestVerify|^TestLong(RoundTripAgrees|Waypoints|HopsAgree)$$' $(VERIFYPACKAGES)
 
 .PHONY: verify-page
 verify-page: build ## measure how soon the page shows loss
@@ -181,7 +183,7 @@ verify-statistics: ## simulate how often intervals hold the truth, and false pos
 
 .PHONY: test-metrics
 test-metrics: install-metrics ## compare metrics with what Prometheus (of Debian, and a current one) says: scraped, by an OpenTelemetry collector, by remote write; ask it what dashboards ask
-	go test -count=1 -v -tags=metrics -run='^TestPrometheus$$' ./server
+	go test -count=1 -v -tags=$(GOTAGS),metrics -run='^TestPrometheus$$' ./server
 
 .PHONY: test-busy
 test-busy: install-test ## run make test TIMES (5) times with a busy loop on each core; results in bin/busy
@@ -189,7 +191,7 @@ test-busy: install-test ## run make test TIMES (5) times with a busy loop on eac
 
 .PHONY: stress
 stress: build ## run the tests RUN (a regular expression) of PKG (./lab) TIMES (5) times with a busy loop on each core, and count failures; RACE=1 with the race detector, TAGS=long the long tests
-	@RUN='$(RUN)' TIMES=$(TIMES) RACE=$(RACE) TAGS=$(TAGS) .ci/stress $(PKG)
+	@RUN='$(RUN)' TIMES=$(TIMES) RACE=$(RACE) TAGS=$(TAGS:%=$(GOTAGS),%) .ci/stress $(PKG)
 
 .PHONY: test-clib
 test-clib: ## test the C library

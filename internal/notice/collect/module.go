@@ -30,7 +30,7 @@ func modules(root string) ([]notice.Component, error) {
 	for _, build := range builds {
 		command := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{.Path}} {{.Version}} {{.Dir}}{{end}}", build.programs)
 		command.Dir, command.Stderr = root, os.Stderr
-		command.Env = append(os.Environ(), append(strings.Fields(build.environment), "GOOS=linux")...)
+		command.Env = append(os.Environ(), append(strings.Fields(build.environment), "GOOS=linux", "GOFLAGS=")...)
 		list, err := command.Output()
 		if err != nil {
 			return nil, fmt.Errorf("go list %s: %w", build.programs, err)
