@@ -146,7 +146,7 @@ func (s *server) open(ctx context.Context) error {
 }
 
 func (s *server) openAuthority() error {
-	a, err := authority.OpenKeys(s.config.Folder, authority.Options{Hosts: s.config.Hosts, AgentValidity: s.config.AgentCertificates, Cluster: s.config.NATS != "", Issued: s.clock.Likely})
+	a, err := authority.OpenKeys(s.config.Folder, authority.Options{Hosts: s.config.Hosts, AgentValidity: s.config.AgentCertificates, Cluster: s.config.NATS != "", Issued: s.clock.Issued})
 	if err != nil {
 		return err
 	}

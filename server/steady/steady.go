@@ -169,14 +169,17 @@ func (c *Clock) Held() string {
 	return c.last.Held
 }
 
-// Likely is the wall clock, or the time that has elapsed while most witnesses contradict the former.
-func (c *Clock) Likely() time.Time {
+// Issued is the time from which certificates are valid for their lifetime: the wall clock, or the
+// time that has elapsed while most witnesses contradict the former. It is no earlier than the time
+// that has elapsed: what is issued while the wall clock is behind must not expire when it is right again.
+func (c *Clock) Issued() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.contradicted {
-		return c.elapsed()
+	now, wall := c.elapsed(), c.wall()
+	if c.contradicted || wall.Before(now) {
+		return now
 	}
-	return c.wall()
+	return wall
 }
 
 // Step compares the clock with the wall clock and the witnesses, saves it, and returns Held. It is

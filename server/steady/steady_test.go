@@ -100,6 +100,21 @@ func TestStepsWhileRunning(t *testing.T) {
 	}
 }
 
+// TestIssuedWhileBehind: nobody contradicts a clock that is set back, and it is set right before Step runs again.
+func TestIssuedWhileBehind(t *testing.T) {
+	f := newFake(t)
+	f.pass(time.Hour)
+	right := f.wall
+	f.set(-time.Hour)
+	if issued := f.Issued(); issued.Before(right) {
+		t.Errorf("certificates are made at %v, while it is %v", issued, right)
+	}
+	f.set(time.Hour)
+	if issued := f.Issued(); !issued.Equal(right) {
+		t.Errorf("certificates are made at %v, want %v", issued, right)
+	}
+}
+
 func TestStepsWhileStopped(t *testing.T) {
 	for _, by := range steps {
 		for _, reboot := range []bool{false, true} {
@@ -121,11 +136,11 @@ func TestStepsWhileStopped(t *testing.T) {
 				if held == "" || f.Cutoff().After(right) || !strings.Contains(held, "2 of 2") {
 					t.Errorf("held %q, cutoff %v after %v", held, f.Cutoff(), right)
 				}
-				if reboot && f.Likely().After(right.Add(time.Minute)) || !reboot && !f.Likely().Equal(f.Now()) {
-					t.Errorf("certificates are made at %v", f.Likely())
+				if reboot && f.Issued().After(right.Add(time.Minute)) || !reboot && !f.Issued().Equal(f.Now()) {
+					t.Errorf("certificates are made at %v", f.Issued())
 				}
 				f.set(-by)
-				if held := f.pass(time.Minute); held != "" || !f.Cutoff().Equal(right.Add(2*time.Minute)) || !f.Likely().Equal(f.wall) {
+				if held := f.pass(time.Minute); held != "" || !f.Cutoff().Equal(right.Add(2*time.Minute)) || !f.Issued().Equal(f.wall) {
 					t.Errorf("the clock is right again: held %q, cutoff %v", held, f.Cutoff())
 				}
 			})
@@ -176,8 +191,8 @@ func TestOff(t *testing.T) {
 				t.Error("the confirmation would count again")
 			}
 			if test.accept {
-				if held := f.pass(time.Hour); held != "" || !f.Likely().Equal(f.wall) {
-					t.Errorf("an hour later: held %q, certificates are made at %v", held, f.Likely())
+				if held := f.pass(time.Hour); held != "" || !f.Issued().Equal(f.wall) {
+					t.Errorf("an hour later: held %q, certificates are made at %v", held, f.Issued())
 				}
 				if f.set(40 * day); f.pass(time.Minute) == "" {
 					t.Error("a step after it is not held")
