@@ -24,6 +24,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"pillion.dev/internal/test/buildtag"
 )
 
 func TestMain(m *testing.M) {
@@ -97,7 +99,7 @@ func (p platform) fill(t *testing.T, k kernel) disk {
 	for _, s := range p.suites {
 		packages = append(packages, "pillion.dev/"+s.Package)
 	}
-	build := exec.Command("go", append([]string{"test", "-c", "-trimpath", "-tags=long", "-ldflags=-s -w", "-o", built + "/"}, packages...)...)
+	build := exec.Command("go", append([]string{"test", "-c", "-trimpath", buildtag.With("long"), "-ldflags=-s -w", "-o", built + "/"}, packages...)...)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOARCH="+p.architecture)
 	if said, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build tests: %v\n%s", err, said)

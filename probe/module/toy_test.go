@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"pillion.dev/internal/test/buildtag"
 	"pillion.dev/internal/test/namespace"
 )
 
@@ -20,7 +21,7 @@ import (
 func TestToyModule(t *testing.T) {
 	overlay, tree := addToy(t)
 	runOverlaid(t, overlay, "./measure/module", "-run", "^TestHopCount$")
-	runOverlaid(t, overlay, "./probe/module", "-tags", "toy", "-run", "^(TestList|TestHeadersAreDescribed|TestToyPackets)$",
+	runOverlaid(t, overlay, "./probe/module", buildtag.With("toy"), "-run", "^(TestList|TestHeadersAreDescribed|TestToyPackets)$",
 		"-args", "-headers", filepath.Join(tree, "probe/module"))
 }
 
@@ -159,7 +160,7 @@ func runOverlaid(t *testing.T, files map[string]string, tested string, arguments
 	overlay := store(t, t.TempDir(), "overlay.json", string(text))
 	command := exec.CommandContext(t.Context(), "go", append([]string{"test", "-count=1", "-v", tested}, arguments...)...)
 	command.Dir = top
-	command.Env = append(os.Environ(), "GOFLAGS=-overlay="+overlay) // of builds by the tests, too
+	command.Env = append(os.Environ(), "GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")+" -overlay="+overlay)) // of builds by the tests, too
 	output, err := command.CombinedOutput()
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
 		t.Fatalf("run tests in %s: %v", tested, err)
