@@ -37,6 +37,9 @@ func Recover(ctx context.Context, from, to string) (outcomes []transfer.Outcome,
 		return nil, 0, errors.New(message)
 	}
 	defer duckdb.Close(&db)
+	if err := os.Chmod(to, 0o600); err != nil {
+		return nil, 0, err
+	}
 	c, err := connect(db)
 	if err != nil {
 		return nil, 0, err

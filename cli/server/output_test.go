@@ -15,6 +15,6 @@ func TestOutputFiles(t *testing.T) {
 	commandtest.Outputs{Others: []string{
 		"run --config", "run --oml-token-file", "run --aggregate-token-file", "run --otlp-headers-file", "backup --config", "restore --config", "token --config",
 		"accept-clock --config", "state export --config", "state import --config", "archive copy --config",
-		"backup destination", "state export destination", // new folders
+		"archive recover --config", "backup destination", "state export destination", "archive recover to", // new folders, and a new file
 	}}.TestOutputFiles(t, parser)
 }
