@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"sync"
@@ -30,6 +31,7 @@ const (
 	lastingMin, lastingMax = 500 * time.Millisecond, 6 * time.Second
 	gapMin, gapMax         = 200 * time.Millisecond, 3 * time.Second
 	stepMax                = 20 * time.Second
+	wrongMax               = 90 * time.Second
 )
 
 func faults() []fault {
@@ -46,7 +48,9 @@ func faults() []fault {
 		}})
 	}
 	if canStep {
-		all = append(all, fault{name: "clock step", server: true, agents: true, happen: stepClock})
+		all = append(all,
+			fault{name: "clock step", server: true, agents: true, happen: stepClock},
+			fault{name: "clock set", server: true, agents: true, happen: setClock})
 	}
 	return all
 }
@@ -57,7 +61,10 @@ func between(draws *rand.Rand, least, most time.Duration) time.Duration {
 
 // last waits as long as is drawn.
 func last(ctx context.Context, draws *rand.Rand) time.Duration {
-	d := between(draws, lastingMin, lastingMax)
+	return lastUntil(ctx, between(draws, lastingMin, lastingMax))
+}
+
+func lastUntil(ctx context.Context, d time.Duration) time.Duration {
 	select {
 	case <-ctx.Done():
 	case <-time.After(d):
@@ -117,16 +124,48 @@ func breakDisk(ctx context.Context, h *host, f diskFault, draws *rand.Rand) (str
 
 func stepClock(ctx context.Context, _ *world, h *host, draws *rand.Rand) (string, error) {
 	ahead := between(draws, -stepMax, stepMax).Round(time.Second)
-	if err := h.program.step(ahead); errors.Is(err, errNotStopped) || errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
+	return whileAhead(ctx, h, ahead, between(draws, lastingMin, lastingMax), func() error { return h.program.step(0) })
+}
+
+const day = 24 * time.Hour
+
+// wrongClocks are those that somebody sets wrong, or that a dead battery resets.
+var wrongClocks = []time.Duration{time.Hour, 40 * day, 365 * day, -time.Hour, -40 * day}
+
+// setClock sets the clock wrong, for long enough that what the server does each minute happens.
+// In half of the cases the program is killed then, and starts again with the right clock.
+func setClock(ctx context.Context, _ *world, h *host, draws *rand.Rand) (string, error) {
+	ahead, d := wrongClocks[draws.IntN(len(wrongClocks))], between(draws, lastingMin, wrongMax)
+	back, how := func() error { return h.program.step(0) }, ""
+	if draws.IntN(2) == 0 {
+		how = ", then killed"
+		back = func() error {
+			h.program.kill(draws)
+			return h.program.step(0) // that of its other processes
+		}
+	}
+	what, err := whileAhead(ctx, h, ahead, d, back)
+	return what + how, err
+}
+
+// whileAhead steps the clock of a host's program, and sets it back after a time.
+func whileAhead(ctx context.Context, h *host, ahead, d time.Duration, back func() error) (string, error) {
+	if err := h.program.step(ahead); errors.Is(err, errNotStopped) || hasEnded(err) {
 		return fmt.Sprintf("not possible: %v", err), nil // it may just end
 	} else if err != nil {
 		return "", err
 	}
-	d := last(ctx, draws)
-	if err := h.program.step(0); err != nil && h.program.running() {
+	begun := time.Now()
+	lastUntil(ctx, d)
+	if err := back(); err != nil && !hasEnded(err) {
 		return "", err
 	}
-	return fmt.Sprintf("by %v for %v", ahead, d), nil
+	return fmt.Sprintf("by %v for %v", ahead, time.Since(begun).Round(time.Millisecond)), nil
+}
+
+// hasEnded reports whether an error says that the process ends, or has ended: its memory is gone.
+func hasEnded(err error) bool {
+	return errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // tally counts faults and prints them as they happen.
