@@ -138,8 +138,8 @@ func setClock(ctx context.Context, _ *world, h *host, draws *rand.Rand) (string,
 	ahead, d := wrongClocks[draws.IntN(len(wrongClocks))], between(draws, lastingMin, wrongMax)
 	back, how := func() error { return h.program.step(0) }, ""
 	if draws.IntN(2) == 0 {
-		how = ", then killed"
 		back = func() error {
+			how = ", then killed"
 			h.program.kill(draws)
 			return h.program.step(0) // that of its other processes
 		}
