@@ -201,6 +201,10 @@ func TestFingerprintNeedsName(t *testing.T) {
 	if err := verify(chain, "noc.example", Fingerprint(authority.Leaf)); err == nil {
 		t.Fatal("a certificate for another name was accepted")
 	}
+	leaf.Leaf.Subject.CommonName = ServerName // of an authority that also issues certificates to others
+	if err := verify(chain, "noc.example", Fingerprint(authority.Leaf)); err == nil {
+		t.Fatal("a certificate for another name, of an authority that is not of a pillion-server, was accepted")
+	}
 	forged := issue(t, nil) // sends the right authority with a leaf that it did not sign
 	if err := verify([]*x509.Certificate{forged.Leaf, authority.Leaf}, "127.0.0.1", Fingerprint(authority.Leaf)); err == nil {
 		t.Fatal("a leaf of another authority was accepted")

@@ -49,18 +49,20 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
 
-class Server(unittest.TestCase):
+class Secure(unittest.TestCase):
     """A server on loopback with a certificate of its own authority."""
+
+    authority, server_name, names = "authority", "localhost", "DNS:localhost,IP:127.0.0.1"
 
     @classmethod
     def setUpClass(cls):
         cls.folder = cls.enterClassContext(tempfile.TemporaryDirectory())
         path = lambda name: os.path.join(cls.folder, name)  # noqa: E731
         run = lambda *words: subprocess.run(["openssl", *words], check=True, capture_output=True, cwd=cls.folder)  # noqa: E731
-        run("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", "ca.key", "-out", "ca.crt", "-subj", "/CN=authority", "-days", "2")
-        run("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", "key", "-out", "csr", "-subj", "/CN=localhost")
+        run("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", "ca.key", "-out", "ca.crt", "-subj", "/CN=" + cls.authority, "-days", "2")
+        run("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", "key", "-out", "csr", "-subj", "/CN=" + cls.server_name)
         with open(path("ext"), "w", encoding="utf-8") as file:
-            file.write("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
+            file.write("subjectAltName=%s\n" % cls.names)
         run("x509", "-req", "-in", "csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-out", "crt", "-extfile", "ext", "-days", "2")
         with open(path("chain"), "wb") as chain:
             for name in ("crt", "ca.crt"):
@@ -100,6 +102,33 @@ class Server(unittest.TestCase):
         connection.connect(options.pop("server", self.address), **options).stream("flows")
         return self.http.asked[-1][1]
 
+
+class Renamed(Secure):
+    """A pillion-server that is reached by a name that is not in its certificate."""
+
+    authority, server_name, names = "Pillion authority 1", "pillion server", "DNS:elsewhere"
+
+    def test_fingerprint_of_its_authority_suffices(self):
+        self.assertEqual(self.token_sent(token_file=os.path.join(self.folder, "admin.token"), ca_fingerprint=self.fingerprint), "Bearer secret-of-the-operator")
+
+    def test_an_authority_in_a_file_needs_the_name(self):
+        with self.assertRaises(ServerError):
+            self.token_sent(token_file=os.path.join(self.folder, "admin.token"), ca=self.ca)
+        self.assertEqual(self.http.asked, [])
+
+
+class Node(Renamed):
+    """A node of the bus has a certificate of the same authority, and is no server."""
+
+    server_name = "node.pillion"
+
+    def test_fingerprint_of_its_authority_suffices(self):
+        with self.assertRaisesRegex(ServerError, "not a pillion-server's"):
+            self.token_sent(token_file=os.path.join(self.folder, "admin.token"), ca_fingerprint=self.fingerprint)
+        self.assertEqual(self.http.asked, [])
+
+
+class Server(Secure):
     def test_token_from_the_environment(self):
         os.environ.update(PILLION_TOKEN="t1", PILLION_CA=self.ca)
         self.assertEqual(self.token_sent(), "Bearer t1")

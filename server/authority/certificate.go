@@ -22,6 +22,7 @@ import (
 	"slices"
 	"time"
 
+	"pillion.dev/api"
 	"pillion.dev/bus"
 	files "pillion.dev/internal/store"
 )
@@ -89,7 +90,7 @@ func (a *Authority) renewIdentity(name string, produce func() (*identity, error)
 func (a *Authority) makeAuthority() (*identity, error) {
 	serial := newSerial()
 	return a.makeIdentity(&x509.Certificate{
-		SerialNumber: serial, Subject: pkix.Name{CommonName: "Pillion authority " + serial.Text(16)[:8]},
+		SerialNumber: serial, Subject: pkix.Name{CommonName: api.AuthorityName + serial.Text(16)[:8]},
 		NotBefore: a.options.Issued().Add(-authorityValidity), NotAfter: a.options.Issued().Add(authorityValidity), IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true,
 		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 	})
@@ -206,7 +207,7 @@ func (a *Authority) current(held **identity, file string, template func() *x509.
 
 func (a *Authority) serverTemplate() *x509.Certificate {
 	template := &x509.Certificate{
-		Subject: pkix.Name{CommonName: "pillion server"}, NotAfter: a.options.Issued().Add(serverValidity),
+		Subject: pkix.Name{CommonName: api.ServerName}, NotAfter: a.options.Issued().Add(serverValidity),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
 	hosts := append([]string{"localhost", "127.0.0.1", "::1"}, a.options.Hosts...)
