@@ -99,6 +99,19 @@ func NewClient(o ClientOptions) (*Client, error) {
 	}, nil
 }
 
+// Reach connects and verifies the server's certificate, and sends no token.
+func (c *Client) Reach(ctx context.Context) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.URL+"/healthz", nil)
+	if err != nil {
+		return fmt.Errorf("reach %s: %w", c.URL, err)
+	}
+	response, err := c.transport.RoundTrip(request)
+	if err != nil {
+		return fmt.Errorf("reach %s: %w", c.URL, err)
+	}
+	return response.Body.Close()
+}
+
 // Close closes idle connections.
 func (c *Client) Close() { c.transport.CloseIdleConnections() }
 

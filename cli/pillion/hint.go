@@ -56,7 +56,7 @@ var hints = []command.Hint{
 	command.Correctable(command.Is(errRefused), "correct the fields listed above"),
 	command.Failure(isA[x509.UnknownAuthorityError], "run pillion login SERVER to confirm and save the authority's fingerprint, or use --ca or --ca-fingerprint"),
 	command.Failure(command.Is(api.ErrFingerprint), "this is another server, or it was reinstalled: compare the fingerprint with the one it printed, then run pillion login SERVER"),
-	command.Failure(isA[x509.HostnameError], "use a host name that is in the server's certificate"),
+	command.Failure(isA[x509.HostnameError], "use a host name that is in the server's certificate, or start the server with --host NAME"),
 	command.Failure(isA[tls.RecordHeaderError], "the port does not use TLS: check host and port"),
 	command.Failure(isA[*net.DNSError], "check the host name of the server"),
 	command.Failure(command.Is(syscall.ECONNREFUSED), "check that pillion-server is running there; --server or PILLION_SERVER selects another host"),

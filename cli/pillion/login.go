@@ -3,10 +3,12 @@ package pillion
 import (
 	"bufio"
 	"context"
+	"crypto/x509"
 	"fmt"
 	"io"
 	"net/url"
 	"strings"
+	"time"
 
 	"golang.org/x/term"
 
@@ -45,16 +47,29 @@ func (c *loginCmd) Run(ctx context.Context, a *app) error {
 		return fmt.Errorf("log in: no directory for the configuration file: use --config FILE")
 	}
 	kept := config{Server: c.Address, CA: a.flags.CA, CAFingerprint: a.flags.CAFingerprint, Output: a.config.Output, Color: a.config.Color}
+	var found *x509.Certificate
 	if kept.CA == "" && kept.CAFingerprint == "" {
-		if kept.CAFingerprint, err = c.fingerprint(ctx, a, server); err != nil {
+		authority, known, err := api.FetchAuthority(ctx, server)
+		if err != nil {
+			return err
+		}
+		if !known { // this system does not trust the authority anyway
+			found, kept.CAFingerprint = authority, api.Fingerprint(authority)
+		}
+	}
+	a.flags.Server, a.flags.CAFingerprint, a.config = server.String(), kept.CAFingerprint, config{}
+	if err := c.reach(ctx, a); err != nil {
+		return err
+	}
+	if found != nil {
+		if err := c.confirm(a, server, found); err != nil {
 			return err
 		}
 	}
 	if kept.Token, err = c.token(a, server); err != nil {
 		return err
 	}
-	a.flags.Server, a.flags.CAFingerprint, a.flags.Token = c.Address, kept.CAFingerprint, kept.Token
-	a.flags.TokenFile, a.config = "", config{}
+	a.flags.Token, a.flags.TokenFile = kept.Token, ""
 	client, err := a.dial()
 	if err != nil {
 		return err
@@ -69,27 +84,35 @@ func (c *loginCmd) Run(ctx context.Context, a *app) error {
 	return a.done("logged in to %s as %s (%s); saved in %s", client.URL, me.Name, me.Role, path)
 }
 
-// fingerprint shows that of the server's authority and asks whether it is right.
-func (c *loginCmd) fingerprint(ctx context.Context, a *app, server *url.URL) (string, error) {
-	authority, known, err := api.FetchAuthority(ctx, server)
+// reach verifies the server before the user is asked for anything.
+func (c *loginCmd) reach(ctx context.Context, a *app) error {
+	options, err := a.clientOptions()
 	if err != nil {
-		return "", err
+		return err
 	}
-	if known {
-		return "", nil // this system trusts the authority anyway
+	client, err := api.NewClient(options)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errValue, err)
 	}
-	found := api.Fingerprint(authority)
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	return failed("log in", client.Reach(ctx))
+}
+
+// confirm shows the fingerprint of the server's authority and asks whether it is right.
+func (c *loginCmd) confirm(a *app, server *url.URL, authority *x509.Certificate) error {
 	if !terminal.Is(a.in) {
-		return "", fmt.Errorf("log in to %s: %w: the fingerprint of its authority, %s, cannot be confirmed without a terminal: use --ca-fingerprint",
-			server.Host, errValue, found)
+		return fmt.Errorf("log in to %s: %w: the fingerprint of its authority, %s, cannot be confirmed without a terminal: use --ca-fingerprint",
+			server.Host, errValue, api.Fingerprint(authority))
 	}
 	fmt.Fprintf(a.err, "The certificate authority of %s is %q, with fingerprint\n  %s\nDoes it match the fingerprint printed by the server? [yes/no] ",
-		server.Host, clean(authority.Subject.CommonName), found)
+		server.Host, clean(authority.Subject.CommonName), api.Fingerprint(authority))
 	answer, err := bufio.NewReader(io.LimitReader(a.in, 100)).ReadString('\n')
-	if err != nil || strings.TrimSpace(answer) != "yes" {
-		return "", fmt.Errorf("log in to %s: the fingerprint was not confirmed", server.Host)
+	if answer = strings.ToLower(strings.TrimSpace(answer)); err != nil || answer != "yes" && answer != "y" {
+		return fmt.Errorf("log in to %s: the fingerprint was not confirmed", server.Host)
 	}
-	return found, nil
+	return nil
 }
 
 func (c *loginCmd) token(a *app, server *url.URL) (string, error) {
