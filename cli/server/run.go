@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"time"
 
 	_ "pillion.dev/archive/clickhouse" // registers clickhouse:
@@ -44,7 +45,7 @@ func (c *runCmd) Run(ctx context.Context) error {
 		return err
 	}
 	return server.Run(ctx, config, ui.Files(), command.Log(c.Debug), func(w server.Welcome) {
-		welcome(os.Stdout, w)
+		welcome(os.Stdout, w, reachable(w.HTTP, config.Hosts))
 		command.Notify("READY=1")
 	})
 }
@@ -75,13 +76,27 @@ func (c *runCmd) settings() (server.Config, error) {
 	return config, nil
 }
 
-// welcome prints the next steps. Secrets stay in their files.
-func welcome(out io.Writer, w server.Welcome) {
-	_, port, _ := net.SplitHostPort(w.HTTP)
-	host, err := os.Hostname()
-	if err != nil {
-		host = "THIS-HOST"
+// reachable is under which address other hosts find the server: that on which it listens, the first of its host
+// names, or the first address of this machine. Other hosts may not be able to resolve the machine's own name.
+func reachable(listen string, hosts []string) string {
+	host, port, _ := net.SplitHostPort(listen)
+	if ip := net.ParseIP(host); ip == nil || ip.IsUnspecified() {
+		host = "ADDRESS-OF-THIS-HOST"
+		addresses, _ := net.InterfaceAddrs()
+		for _, address := range addresses {
+			if prefix, ok := address.(*net.IPNet); ok && prefix.IP.IsGlobalUnicast() {
+				host = prefix.IP.String()
+				break
+			}
+		}
+		host = append(slices.Clone(hosts), host)[0]
 	}
+	return net.JoinHostPort(host, port)
+}
+
+// welcome prints the next steps. Secrets stay in their files.
+func welcome(out io.Writer, w server.Welcome, address string) {
+	_, port, _ := net.SplitHostPort(w.HTTP)
 	fmt.Fprintf(out, "pillion-server is running: API at %s, bus for agents at %s\n", w.HTTP, w.Bus)
 	if w.First {
 		fmt.Fprintf(out, `
@@ -91,7 +106,7 @@ First start, %s. Created:
   certificate authority   SHA-256 %s
 
 Join a host (run there, as root, with a copy of join.token):
-  pillion-agent run --server %s:%s --token-file join.token
+  pillion-agent run --server %s --token-file join.token
 
 Open the page in a browser on this machine: http://localhost:%s, with the administrator token
 
@@ -99,7 +114,7 @@ Use the command line (on this machine):
   pillion --server localhost:%s --token-file %s agents
   pillion --server localhost:%s --token-file %s session create --name first --from '*' --to '*'
 
-`, time.Now().Format(time.RFC1123), w.AdminFile, w.JoinFile, w.Fingerprint, host, port, port, port, w.AdminFile, port, w.AdminFile)
+`, time.Now().Format(time.RFC1123), w.AdminFile, w.JoinFile, w.Fingerprint, address, port, port, w.AdminFile, port, w.AdminFile)
 	}
 	fmt.Fprintln(out, "ready")
 }
