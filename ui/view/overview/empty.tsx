@@ -7,13 +7,17 @@ import { millis } from "../../data/time.ts";
 import { Icon } from "../../part/icon.tsx";
 import { Notice } from "../../part/notice.tsx";
 
-/** NoAgents explains how a host joins. */
-export function NoAgents() {
+/** The server's address for other hosts, by that of the page; on loopback it is unknown. */
+const serverAddress = ({ hostname, host }: { hostname: string; host: string }) => (/^(localhost|127\..*|\[::1\])$/.test(hostname) ? undefined : host);
+
+/** NoAgents explains how a host joins; at is the address of the page. */
+export function NoAgents({ at = location }: { at?: { hostname: string; host: string } }) {
   if (limited.value) return <NotVisible title="No host is visible" />;
   return (
     <Notice title="No host has joined yet">
       <p>Run this command as root on the host:</p>
-      <pre class="left"><code>pillion-agent run --server {location.hostname} --token-file join.token</code></pre>
+      <pre class="left"><code>pillion-agent run --server {serverAddress(at) ?? "ADDRESS"} --token-file join.token</code></pre>
+      {serverAddress(at) === undefined && <p>Replace <code>ADDRESS</code> by a host name or address under which the host reaches this server.</p>}
       {operates.value
         ? <p>The file <code>join.token</code> is in the data directory of the server, by default <code>/var/lib/pillion-server</code>. Each host needs it once. The host must reach ports 8470 and 8471 of this server.</p>
         : <p>Ask the administrator of the server for the join token.</p>}
