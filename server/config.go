@@ -4,11 +4,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
+	"maps"
 	"net"
 	"net/netip"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -188,18 +189,25 @@ const (
 	mostQueries      = 64
 )
 
-// ReadConfig reads a YAML file; unknown keys are errors with their line.
+// ReadConfig reads a YAML file. Its error has all mistakes; unknown keys are errors with their line.
 func ReadConfig(path string) (Config, error) {
 	var c Config
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return c, fmt.Errorf("read configuration: %w", err)
 	}
-	if _, err := document.Decode(text, &c); err != nil && !errors.Is(err, io.EOF) {
-		return c, fmt.Errorf("read %s: %w: %w", path, ErrConfig, err)
+	read, err := document.DecodeAll(text, &c)
+	if err != nil {
+		err = fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	_, err = c.Complete()
-	return c, err
+	if read {
+		_, faults := c.Complete()
+		err = errors.Join(err, faults)
+	}
+	if err != nil {
+		return c, fmt.Errorf("read %s: %w", path, err)
+	}
+	return c, nil
 }
 
 // defaultRetention bounds the archive of an unconfigured server: a month of
@@ -210,65 +218,62 @@ var defaultRetention = map[string]Retention{
 	measure.Audit.Name:   {Age: 365 * 24 * time.Hour},
 }
 
-// Complete fills in the defaults and validates the configuration.
+// Complete fills in the defaults and validates the configuration. Its error joins all faults, each of which is ErrConfig.
 func (c Config) Complete() (Config, error) {
 	c.Folder = cmp.Or(c.Folder, DefaultFolder)
 	c.HTTP = cmp.Or(c.HTTP, DefaultHTTP)
 	c.Archive = cmp.Or(c.Archive, DefaultArchive)
 	c.SiteLabel = cmp.Or(c.SiteLabel, DefaultSiteLabel)
 	c.NATSListen = cmp.Or(c.NATSListen, DefaultBus)
-	for stream, r := range c.Retention {
-		if stream != "*" && !measure.ValidName(stream) {
-			return c, fmt.Errorf("%w: retention: invalid stream name %q", ErrConfig, stream)
-		}
-		if r.Age < 0 || r.Rows < 0 || r.Bytes < 0 {
-			return c, fmt.Errorf("%w: retention of %q is negative", ErrConfig, stream)
+	faults := c.faults()
+	within := func(key string, err error) {
+		if err != nil {
+			faults = append(faults, fmt.Errorf("%w: %s: %w", ErrConfig, key, err))
 		}
 	}
-	if c.MemoryBytes < 0 || c.AgentCertificates < 0 {
-		return c, fmt.Errorf("%w: memory_bytes and agent_certificates cannot be negative", ErrConfig)
-	}
-	q := c.Quotas
-	if min(q.Streams, q.Columns, q.Sequences, q.Gaps, int(q.Backlog), q.States, q.Addresses, q.Connections, q.Applications, q.Domains, q.Tables) < 0 {
-		return c, fmt.Errorf("%w: quotas cannot be negative", ErrConfig)
-	}
-	if c.QueryMemoryBytes != 0 && c.QueryMemoryBytes < leastQueryMemory {
-		return c, fmt.Errorf("%w: query_memory_bytes %d, want at least %d MiB", ErrConfig, c.QueryMemoryBytes, leastQueryMemory>>20)
-	}
-	if c.QueryProcessors < 0 || c.QueriesAtOnce < 0 || c.QueriesAtOnce > mostQueries {
-		return c, fmt.Errorf("%w: query_processors %d, queries_at_once %d: want 0 (default) or more, and at most %d queries",
-			ErrConfig, c.QueryProcessors, c.QueriesAtOnce, mostQueries)
-	}
-	if _, err := c.proxies(); err != nil {
-		return c, err
-	}
-	if _, err := c.outbound(); err != nil {
-		return c, err
-	}
-	if u, err := url.Parse(c.URL); c.URL != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery+u.Fragment != "") {
-		return c, fmt.Errorf("%w: url: use https://HOST or http://HOST, with a path if need be", ErrConfig) // it may have secrets
-	}
-	if _, err := collect.ParseFeedback(c.OMLFeedback); err != nil {
-		return c, fmt.Errorf("%w: oml_feedback: %w", ErrConfig, err)
-	}
-	var err error
-	if c.LossEvent, err = c.LossEvent.complete(); err != nil {
-		return c, err
-	}
-	if _, err = c.rules(); err != nil {
-		return c, err
-	}
-	if c.Notify, err = notify.Complete(c.Notify); err != nil {
-		return c, fmt.Errorf("%w: notify: %w", ErrConfig, err)
-	}
-	if c.OTLP, err = c.OTLP.Complete(); err != nil {
-		return c, fmt.Errorf("%w: otlp: %w", ErrConfig, err)
-	}
-	if c.Limits, err = c.Limits.complete(); err != nil {
-		return c, err
-	}
+	_, err := c.proxies()
+	faults = append(faults, err)
+	_, err = c.outbound()
+	faults = append(faults, err)
+	_, err = collect.ParseFeedback(c.OMLFeedback)
+	within("oml_feedback", err)
+	c.LossEvent, err = c.LossEvent.complete()
+	faults = append(faults, err)
+	_, err = c.rules()
+	faults = append(faults, err)
+	c.Notify, err = notify.Complete(c.Notify)
+	within("notify", err)
+	c.OTLP, err = c.OTLP.Complete()
+	within("otlp", err)
+	c.Limits, err = c.Limits.complete()
+	faults = append(faults, err)
 	c.AggregateTo, err = c.AggregateTo.complete()
-	return c, err
+	return c, errors.Join(append(faults, err)...)
+}
+
+// faults are those that a few lines find.
+func (c Config) faults() (all []error) {
+	unless := func(valid bool, format string, values ...any) {
+		if !valid {
+			all = append(all, fmt.Errorf("%w: "+format, append([]any{ErrConfig}, values...)...))
+		}
+	}
+	for _, stream := range slices.Sorted(maps.Keys(c.Retention)) {
+		r := c.Retention[stream]
+		unless(stream == "*" || measure.ValidName(stream), "retention: invalid stream name %q", stream)
+		unless(r.Age >= 0 && r.Rows >= 0 && r.Bytes >= 0, "retention of %q is negative", stream)
+	}
+	unless(c.MemoryBytes >= 0 && c.AgentCertificates >= 0, "memory_bytes and agent_certificates cannot be negative")
+	q := c.Quotas
+	unless(min(q.Streams, q.Columns, q.Sequences, q.Gaps, int(q.Backlog), q.States, q.Addresses, q.Connections, q.Applications, q.Domains, q.Tables) >= 0,
+		"quotas cannot be negative")
+	unless(c.QueryMemoryBytes == 0 || c.QueryMemoryBytes >= leastQueryMemory, "query_memory_bytes %d, want at least %d MiB", c.QueryMemoryBytes, leastQueryMemory>>20)
+	unless(c.QueryProcessors >= 0 && c.QueriesAtOnce >= 0 && c.QueriesAtOnce <= mostQueries,
+		"query_processors %d, queries_at_once %d: want 0 (default) or more, and at most %d queries", c.QueryProcessors, c.QueriesAtOnce, mostQueries)
+	u, err := url.Parse(c.URL)
+	unless(c.URL == "" || err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil && u.RawQuery+u.Fragment == "",
+		"url: use https://HOST or http://HOST, with a path if need be") // it may have secrets
+	return all
 }
 
 // rules are all rules of alarms.

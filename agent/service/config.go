@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"os"
@@ -143,91 +142,87 @@ func (s Stream) pipeline() (measure.Pipeline, error) {
 // ErrConfig marks an invalid configuration.
 var ErrConfig = errors.New("invalid configuration")
 
-// ReadConfig reads a YAML file; unknown keys are errors that name the line.
+// ReadConfig reads a YAML file. Its error has all mistakes; unknown keys are errors that name the line.
 func ReadConfig(path string) (Config, error) {
 	var c Config
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return c, fmt.Errorf("read configuration: %w", err)
 	}
-	if _, err := document.Decode(text, &c); err != nil && !errors.Is(err, io.EOF) {
-		return c, fmt.Errorf("read %s: %w: %w", path, ErrConfig, err)
+	read, err := document.DecodeAll(text, &c)
+	if err != nil {
+		err = fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	if _, err := c.complete(); err != nil {
+	if read {
+		_, faults := c.complete()
+		err = errors.Join(err, faults)
+	}
+	if err != nil {
 		return c, fmt.Errorf("read %s: %w", path, err)
 	}
 	return c, nil
 }
 
-// complete fills in defaults and validates.
-func (c Config) complete() (Config, error) {
+// complete fills in defaults and validates. Its error joins all faults, each of which is ErrConfig.
+func (c Config) complete() (_ Config, err error) {
 	c.Folder = cmp.Or(c.Folder, DefaultFolder)
 	c.HostInterval = cmp.Or(c.HostInterval, DefaultHostInterval)
 	c.OML = cmp.Or(c.OML, DefaultOML)
 	c.PathValidation = cmp.Or(c.PathValidation, validateAuto)
+	var faults []error
+	within := func(key string, err error) {
+		if err != nil {
+			faults = append(faults, fmt.Errorf("%w: %s%w", ErrConfig, key, err))
+		}
+	}
 	if c.Bus != "" {
-		var err error
-		if c.Bus, err = identity.ParseBus(c.Bus); err != nil {
-			return c, fmt.Errorf("%w: %w", ErrConfig, err)
-		}
+		c.Bus, err = identity.ParseBus(c.Bus)
+		within("", err)
 	}
-	if !slices.Contains([]string{validateAuto, validateAddresses, validateOff}, c.PathValidation) {
-		return c, fmt.Errorf("%w: path_validation %q is none of auto, addresses and off", ErrConfig, c.PathValidation)
-	}
-	for _, key := range slices.Sorted(maps.Keys(c.Labels)) {
-		if !session.ValidLabel(key, c.Labels[key]) {
-			return c, fmt.Errorf("%w: label %.70q: use letters, digits and inner ._/- in key and value, at most 63 each; repeat --label for several labels",
-				ErrConfig, key+"="+c.Labels[key])
-		}
-	}
-	var err error
-	if c.Kubernetes, err = c.Kubernetes.Complete(c.Node); err != nil {
-		return c, fmt.Errorf("%w: kubernetes: %w", ErrConfig, err)
-	}
-	if err := checkOML(c.OML); err != nil {
-		return c, err
-	}
-	if _, err := collect.ParseFeedback(c.OMLFeedback); err != nil {
-		return c, fmt.Errorf("%w: oml_feedback: %w", ErrConfig, err)
-	}
-	if _, err := policy.Open(c.Policy); err != nil {
-		return c, fmt.Errorf("%w: %w", ErrConfig, err)
-	}
-	if c.HostInterval < time.Second {
-		return c, fmt.Errorf("%w: host interval %v is below 1 s", ErrConfig, c.HostInterval)
-	}
-	if _, err := c.hostPoints(); err != nil {
-		return c, err
-	}
-	if err := host.CheckProcesses(c.Processes); err != nil {
-		return c, fmt.Errorf("%w: processes: %w", ErrConfig, err)
-	}
-	if len(c.Processes) > 0 && !slices.Contains(c.Points, "nmetrics") {
-		return c, fmt.Errorf("%w: processes are reported by nmetrics: use points: [nmetrics], with the other points that are wanted", ErrConfig)
-	}
-	for i, capture := range c.Capture {
-		if err := capture.Check(); err != nil {
-			return c, fmt.Errorf("%w: %w", ErrConfig, err)
-		}
-		if slices.ContainsFunc(c.Capture[:i], func(other loader.Capture) bool { return other.Device == capture.Device }) {
-			return c, fmt.Errorf("%w: two captures on device %q: combine their filters with or", ErrConfig, capture.Device)
-		}
+	c.Kubernetes, err = c.Kubernetes.Complete(c.Node)
+	within("kubernetes: ", err)
+	faults = append(faults, checkOML(c.OML))
+	_, err = collect.ParseFeedback(c.OMLFeedback)
+	within("oml_feedback: ", err)
+	_, err = policy.Open(c.Policy)
+	within("", err)
+	_, err = c.hostPoints()
+	faults = append(faults, err)
+	within("processes: ", host.CheckProcesses(c.Processes))
+	for _, capture := range c.Capture {
+		within("", capture.Check())
 	}
 	for _, stream := range c.Streams {
-		if _, err := stream.pipeline(); err != nil {
-			return c, err
+		_, err = stream.pipeline()
+		faults = append(faults, err)
+	}
+	return c, errors.Join(append(append(faults, c.checkStreams()), c.faults()...)...)
+}
+
+// faults are those that a few lines find.
+func (c Config) faults() (all []error) {
+	unless := func(valid bool, format string, values ...any) {
+		if !valid {
+			all = append(all, fmt.Errorf("%w: "+format, append([]any{ErrConfig}, values...)...))
 		}
 	}
-	if err := c.checkStreams(); err != nil {
-		return c, err
+	unless(slices.Contains([]string{validateAuto, validateAddresses, validateOff}, c.PathValidation),
+		"path_validation %q is none of auto, addresses and off", c.PathValidation)
+	for _, key := range slices.Sorted(maps.Keys(c.Labels)) {
+		unless(session.ValidLabel(key, c.Labels[key]),
+			"label %.70q: use letters, digits and inner ._/- in key and value, at most 63 each; repeat --label for several labels", key+"="+c.Labels[key])
 	}
-	if c.SpoolBytes < 0 || c.OMLSpoolBytes < 0 {
-		return c, fmt.Errorf("%w: spool of %d bytes, %d of them for applications", ErrConfig, c.SpoolBytes, c.OMLSpoolBytes)
+	unless(c.HostInterval >= time.Second, "host interval %v is below 1 s", c.HostInterval)
+	unless(len(c.Processes) == 0 || slices.Contains(c.Points, "nmetrics"),
+		"processes are reported by nmetrics: use points: [nmetrics], with the other points that are wanted")
+	for i, capture := range c.Capture {
+		unless(!slices.ContainsFunc(c.Capture[:i], func(other loader.Capture) bool { return other.Device == capture.Device }),
+			"two captures on device %q: combine their filters with or", capture.Device)
 	}
-	if own, _ := c.shares(); own <= 0 {
-		return c, fmt.Errorf("%w: oml_spool_bytes %d leaves nothing of spool_bytes %d for Pillion's own rows", ErrConfig, c.OMLSpoolBytes, c.SpoolBytes)
-	}
-	return c, nil
+	unless(c.SpoolBytes >= 0 && c.OMLSpoolBytes >= 0, "spool of %d bytes, %d of them for applications", c.SpoolBytes, c.OMLSpoolBytes)
+	own, _ := c.shares()
+	unless(own > 0, "oml_spool_bytes %d leaves nothing of spool_bytes %d for Pillion's own rows", c.OMLSpoolBytes, c.SpoolBytes)
+	return all
 }
 
 // spoolDefault is the default of SpoolBytes.

@@ -2,6 +2,7 @@ package server
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 
 	"pillion.dev/archive"
@@ -11,11 +12,8 @@ import (
 // checkConfig reads a configuration file, and the files that the URL of the archive names.
 func checkConfig(path string) (server.Config, error) {
 	config, err := server.ReadConfig(path)
-	if err != nil {
-		return config, err
+	if fault := archive.Check(cmp.Or(config.Archive, server.DefaultArchive)); fault != nil {
+		err = errors.Join(err, fmt.Errorf("read %s: %w: archive: %w", path, server.ErrConfig, fault))
 	}
-	if err := archive.Check(cmp.Or(config.Archive, server.DefaultArchive)); err != nil {
-		return config, fmt.Errorf("read %s: %w: archive: %w", path, server.ErrConfig, err)
-	}
-	return config, nil
+	return config, err
 }

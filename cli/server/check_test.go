@@ -10,6 +10,48 @@ import (
 	"pillion.dev/server"
 )
 
+// TestCheckReportsAll: one run of check suffices to correct a file.
+func TestCheckReportsAll(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "server.yaml")
+	text := `htpp: ":1"
+url: ftp://x
+quotas: {streams: -1}
+query_processors: -1
+trusted_proxies: [x]
+outbound_addresses: [y]
+oml_feedback: shout
+loss_event: {share: 5}
+retention: {flows: {age: -1h}, "!": {}}
+notify:
+  - name: 1x
+  - name: desk
+    webhook: {url: z}
+alarms:
+  - {name: "2", on: loss}
+  - {name: a, on: whim}
+memory_bites: 1
+limits: {agents: -1}
+otlp: {url: gopher://x}
+aggregate_to: {window: 1ms}
+archive: mysql://x
+`
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := checkConfig(path)
+	if !errors.Is(err, server.ErrConfig) {
+		t.Fatalf("got %v", err)
+	}
+	for _, want := range []string{
+		"line 1: ", "line 17: ", "url: use", "quotas cannot", "query_processors -1", "trusted_proxies: ", "outbound_addresses: ", "oml_feedback: ",
+		"loss_event: ", `retention of "flows"`, `stream name "!"`, `name "1x"`, `receiver "desk"`, `rule "2"`, `rule "a"`, "limits cannot", "otlp: ", "aggregate_to: ", "archive: ",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("no %q in: %v", want, err)
+		}
+	}
+}
+
 // TestCheckArchive: the files that the URL of an archive names are read; nothing answers at the address.
 func TestCheckArchive(t *testing.T) {
 	folder := t.TempDir()

@@ -128,16 +128,19 @@ func CompleteRules(builtIn, rules []Rule) (all []Rule, err error) {
 		return nil, fmt.Errorf("%w: %d rules, limit %d", ErrRule, len(rules), rulesMost)
 	}
 	named := map[string]bool{}
+	var faults []error
+	rules = slices.Clone(rules)
 	for i, r := range rules {
 		if named[r.Name] {
-			return nil, fmt.Errorf("%w: two rules are named %q", ErrRule, r.Name)
+			faults = append(faults, fmt.Errorf("%w: two rules are named %q", ErrRule, r.Name))
 		}
 		named[r.Name] = true
-		if r, err = r.complete(); err != nil {
-			return nil, fmt.Errorf("rule %s: %w", cmp.Or(strconv.Quote(r.Name), strconv.Itoa(i+1)), err)
+		if rules[i], err = r.complete(); err != nil {
+			faults = append(faults, fmt.Errorf("rule %s: %w", cmp.Or(strconv.Quote(r.Name), strconv.Itoa(i+1)), err))
 		}
-		rules = slices.Clone(rules)
-		rules[i] = r
+	}
+	if len(faults) > 0 {
+		return nil, errors.Join(faults...)
 	}
 	for _, r := range builtIn {
 		if !named[r.Name] {

@@ -90,19 +90,19 @@ func Complete(receivers []Receiver) ([]Receiver, error) {
 		return nil, fmt.Errorf("%w: %d receivers, limit %d", ErrReceiver, len(receivers), receiversMost)
 	}
 	receivers = slices.Clone(receivers)
+	var faults []error
 	for i := range receivers {
 		r := &receivers[i]
 		if slices.ContainsFunc(receivers[:i], func(o Receiver) bool { return o.Name == r.Name }) {
-			return nil, fmt.Errorf("%w: two receivers are named %q", ErrReceiver, r.Name)
+			faults = append(faults, fmt.Errorf("%w: two receivers are named %q", ErrReceiver, r.Name))
 		}
 		if err := alarm.CheckName(r.Name); err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrReceiver, err)
-		}
-		if err := r.complete(); err != nil {
-			return nil, fmt.Errorf("receiver %q: %w", r.Name, err)
+			faults = append(faults, fmt.Errorf("%w: %w", ErrReceiver, err))
+		} else if err := r.complete(); err != nil {
+			faults = append(faults, fmt.Errorf("receiver %q: %w", r.Name, err))
 		}
 	}
-	return receivers, nil
+	return receivers, errors.Join(faults...)
 }
 
 func (r *Receiver) complete() (err error) {
