@@ -95,3 +95,22 @@ func TestLabelsAreChecked(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestReadConfigReportsAll: one reading suffices to correct a file.
+func TestReadConfigReportsAll(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "agent.yaml")
+	text := "sevrer: noc\nhost_interval: 1ms\npath_validation: sure\noml_feedback: shout\npoints: [whim]\nlabels: {site: 'a b'}\n" +
+		"processes: ['']\nspool_bytes: 1\noml_spool_bytes: 2\nspool: 1\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := ReadConfig(path)
+	if !errors.Is(err, ErrConfig) {
+		t.Fatalf("got %v", err)
+	}
+	for _, want := range []string{"line 1: ", "line 10: ", "host interval 1ms", `path_validation "sure"`, "oml_feedback: ", "whim", `label "site=a b"`, "nmetrics", "oml_spool_bytes 2"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("no %q in: %v", want, err)
+		}
+	}
+}
