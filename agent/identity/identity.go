@@ -48,13 +48,29 @@ var (
 	ErrEnrolled = errors.New("this host is already enrolled")
 )
 
-// DefaultFolder is where an agent stores its identity.
-const DefaultFolder = "/var/lib/pillion"
+// DefaultFolder is where an agent that is started by hand stores its identity, ServiceFolder where the systemd service does.
+const (
+	DefaultFolder = "/var/lib/pillion"
+	ServiceFolder = "/var/lib/pillion-agent"
+)
 
 const (
 	fileName        = "identity.json"
 	revocationsName = "revocations.json"
 )
+
+// Other returns which of the folders has an identity while the agent's own has none: the host is about to join as a second
+// agent. It is empty if none has, as far as this user can see.
+func Other(own string, folders ...string) string {
+	has := func(folder string) bool {
+		_, err := os.Stat(filepath.Join(folder, fileName))
+		return err == nil
+	}
+	if i := slices.IndexFunc(folders, has); i >= 0 && !has(own) {
+		return folders[i]
+	}
+	return ""
+}
 
 // Identity is safe for use by many goroutines.
 type Identity struct {

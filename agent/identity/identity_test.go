@@ -464,3 +464,30 @@ func FuzzParseResponse(f *testing.F) {
 		}
 	})
 }
+
+// TestOther: an agent whose folder has no identity says so if the service's, or that of a start by hand, has one.
+func TestOther(t *testing.T) {
+	with, without, another := t.TempDir(), t.TempDir(), t.TempDir()
+	for _, folder := range []string{with, another} {
+		if err := os.WriteFile(filepath.Join(folder, fileName), []byte("{}"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, test := range []struct {
+		name, own string
+		folders   []string
+		want      string
+	}{
+		{"none has one", without, []string{without, filepath.Join(without, "absent")}, ""},
+		{"the other has one", without, []string{with, without}, with},
+		{"its own is absent", filepath.Join(without, "absent"), []string{without, with}, with},
+		{"its own has one", with, []string{without, with}, ""},
+		{"both have one", with, []string{another, with}, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := Other(test.own, test.folders...); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"pillion.dev/agent/identity"
 	"pillion.dev/agent/service"
 	"pillion.dev/cli/command"
 	"pillion.dev/internal/clock"
@@ -65,6 +66,9 @@ func (c *runCmd) Run(ctx context.Context) error {
 	}
 	if err := c.inject(); err != nil {
 		return err
+	}
+	if other := identity.Other(cmp.Or(config.Folder, service.DefaultFolder), identity.ServiceFolder, identity.DefaultFolder); other != "" {
+		command.Log(c.Debug).Warn("this host has another identity, and joins as a second agent", "directory", other, "hint", "use --data "+other+" to continue as the first, or another --name")
 	}
 	if c.NoSplit {
 		return service.RunInOne(ctx, config, command.Log(c.Debug), ready)
