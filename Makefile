@@ -183,7 +183,7 @@ verify-statistics: ## simulate how often intervals hold the truth, and false pos
 
 .PHONY: test-metrics
 test-metrics: install-metrics ## compare metrics with what Prometheus (of Debian, and a current one) says: scraped, by an OpenTelemetry collector, by remote write; ask it what dashboards ask
-	go test -count=1 -v -tags=$(GOTAGS),metrics -run='^TestPrometheus$$' ./server
+	go test -count=1 -v -tags=$(GOTAGS),metrics -run='^TestPrometheus' ./server
 
 .PHONY: test-busy
 test-busy: install-test ## run make test TIMES (5) times with a busy loop on each core; results in bin/busy

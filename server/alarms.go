@@ -82,8 +82,9 @@ func (s *server) runAlarms(ctx context.Context) error {
 	return errors.Join(err, s.alarms.Save(saved))
 }
 
-// alarmFigures are the metrics of notifications.
+// alarmFigures are the metrics of alarms and notifications.
 func (s *server) alarmFigures() (figures []web.Figure) {
+	figures = countAlarms(s.alarms.AllRules(), s.alarms.Alarms())
 	for _, r := range s.notifier.Stats() {
 		for _, one := range []struct {
 			name, help string
@@ -94,8 +95,34 @@ func (s *server) alarmFigures() (figures []web.Figure) {
 			{"pillion_alarm_notifications_refused_total", "Notifications that a receiver refused, which are not repeated.", float64(r.Refused)},
 			{"pillion_alarm_notifications_waiting", "Groups of alarms of which a receiver is to be notified.", float64(r.Waiting)},
 		} {
-			figures = append(figures, web.Figure{Name: one.name, Help: one.help, Label: "receiver", LabelValue: r.Receiver, Value: one.value})
+			figures = append(figures, web.Figure{Name: one.name, Help: one.help, Labels: map[string]string{"receiver": r.Receiver}, Value: one.value})
 		}
+	}
+	return figures
+}
+
+// countAlarms are the metrics of alarms that have not ended; each rule has one before its first alarm, too.
+func countAlarms(rules []alarm.Rule, alarms []alarm.Alarm) (figures []web.Figure) {
+	type kind struct{ rule, severity, state string }
+	counts := map[kind]int{}
+	for _, r := range rules {
+		counts[kind{r.Name, r.Severity, "active"}] = 0
+	}
+	for _, a := range alarms {
+		state := "active"
+		switch {
+		case !a.Active():
+			continue
+		case len(a.SilencedBy) > 0:
+			state = "silenced"
+		case a.Acknowledged != nil:
+			state = "acknowledged"
+		}
+		counts[kind{a.Rule, a.Labels["severity"], state}]++
+	}
+	for k, n := range counts {
+		figures = append(figures, web.Figure{Name: "pillion_alarms", Help: "Alarms that have not ended, by rule, severity and state: active, acknowledged, silenced.",
+			Labels: map[string]string{"rule": k.rule, "severity": k.severity, "state": k.state}, Value: float64(n)})
 	}
 	return figures
 }

@@ -123,7 +123,7 @@ func (s *server) laneFigures() (figures []web.Figure) {
 		{"pillion_lane_queue_bytes", "Bytes of batches of a lane that wait to be stored.", func(n int) float64 { return float64(lanes[n].QueueBytes) }},
 	} {
 		for n := range lanes {
-			figures = append(figures, web.Figure{Name: kind.name, Help: kind.help, Label: "lane", LabelValue: strconv.Itoa(lanes[n].Lane), Value: kind.value(n)})
+			figures = append(figures, web.Figure{Name: kind.name, Help: kind.help, Labels: map[string]string{"lane": strconv.Itoa(lanes[n].Lane)}, Value: kind.value(n)})
 		}
 	}
 	return figures

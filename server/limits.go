@@ -75,11 +75,11 @@ func (s *server) limitFigures() (figures []web.Figure) {
 	} {
 		figures = append(figures,
 			web.Figure{Name: "pillion_limit", Help: "Limits of what the server keeps in memory (limits in its configuration).",
-				Label: "limit", LabelValue: one.name, Value: float64(one.limit)},
+				Labels: map[string]string{"limit": one.name}, Value: float64(one.limit)},
 			web.Figure{Name: "pillion_limit_used", Help: "What of each limit is in use.",
-				Label: "limit", LabelValue: one.name, Value: float64(one.kept)},
+				Labels: map[string]string{"limit": one.name}, Value: float64(one.kept)},
 			web.Figure{Name: "pillion_limit_refused_total", Help: "Enrolments refused, rows not watched and paths dropped because a limit was reached.",
-				Label: "limit", LabelValue: one.name, Value: float64(one.refused)})
+				Labels: map[string]string{"limit": one.name}, Value: float64(one.refused)})
 	}
 	return figures
 }

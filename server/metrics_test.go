@@ -48,8 +48,11 @@ func TestMetricsReference(t *testing.T) {
 			return false
 		}
 		sequence++
+		if err := agent.Report([]byte(`{"agent":"b","instance":"1","clock":{"synchronised":true,"max_error_ns":1500}}`)); err != nil {
+			return false
+		}
 		text = s.metrics(t)
-		return strings.Contains(text, "pillion_packets_total{") && strings.Contains(text, "pillion_sessions{")
+		return strings.Contains(text, "pillion_packets_total{") && strings.Contains(text, `pillion_agent_clock_error_seconds{agent="b"} 1.5e-06`) && strings.Contains(text, "pillion_sessions{")
 	})
 	checkDashboardMetrics(t, text)
 	want := metricsReference(t, text)
@@ -98,7 +101,7 @@ var (
 	metricOthers = map[string]string{ // whose names have no unit
 		"pillion_alarm_notifications_total": "notifications", "pillion_alarm_notifications_failed_total": "attempts",
 		"pillion_alarm_notifications_refused_total": "notifications", "pillion_alarm_notifications_waiting": "groups",
-		"pillion_limit": "items", "pillion_limit_used": "items", "pillion_limit_refused_total": "items",
+		"pillion_alarms": "alarms", "pillion_limit": "items", "pillion_limit_used": "items", "pillion_limit_refused_total": "items",
 		"pillion_ingest_duplicates_total": "batches", "pillion_ingest_rejected_total": "batches", "pillion_ingest_failed_total": "batches",
 		"pillion_live_missed_total": "batches", "pillion_bus_busy_total": "batches", "pillion_audit_unrecorded_total": "calls",
 		"pillion_own_rows_dropped_total": "rows", "pillion_sent_reports_total": "flows", "pillion_sent_reports_dropped_total": "flows", "pillion_ingest_unsupported_total": "batches", "pillion_ingest_refused_total": "batches",

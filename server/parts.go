@@ -310,8 +310,8 @@ func (s *server) figures() []web.Figure {
 	refused := s.refusals.Counts()
 	for _, cause := range refusal.Causes {
 		figures = append(figures, web.Figure{Name: "pillion_refused_total",
-			Help:  "What was refused because an agent, a source address or a user reached a quota, or sent what is invalid.",
-			Label: "quota", LabelValue: cause, Value: float64(refused[cause])})
+			Help:   "What was refused because an agent, a source address or a user reached a quota, or sent what is invalid.",
+			Labels: map[string]string{"quota": cause}, Value: float64(refused[cause])})
 	}
 	return slices.Concat(figures, s.alarmFigures(), s.limitFigures(), s.laneFigures(), s.fleet.figures(), s.exporterFigures())
 }

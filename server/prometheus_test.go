@@ -107,6 +107,19 @@ func ask(t *testing.T, address, query string) (values []float64) {
 	return values
 }
 
+// TestPrometheusOfDebian: the earliest supported version accepts the documented configurations.
+func TestPrometheusOfDebian(t *testing.T) {
+	for _, class := range []string{"prometheus", "agent"} {
+		arguments := []string{"check", "config", "--syntax-only", documentedConfig(t, class)}
+		if class == "agent" {
+			arguments = append(arguments, "--agent")
+		}
+		if out, err := exec.Command("promtool", arguments...).CombinedOutput(); err != nil {
+			t.Errorf("configuration %s: %v\n%s", class, err, out)
+		}
+	}
+}
+
 // TestPrometheus: what Prometheus says of known delays is what the server says, with Debian's Prometheus and a
 // current one, scraped, by OTLP through a collector, and by remote write, with the documented configurations; and
 // the expressions of the dashboards have answers.
@@ -124,12 +137,13 @@ func TestPrometheus(t *testing.T) {
 		t.Fatal(err)
 	}
 	scrape := []string{"noc.example.net:8470", s.welcome.HTTP, "/etc/prometheus/pillion-ca.crt", filepath.Join(s.folder, "ca.crt"), "/etc/prometheus/pillion.token", token, "15s", "1s"}
+	native := append(scrape, "    static_configs:", "    scrape_native_histograms: true\n    static_configs:") // as a current one needs it
 	data := func() string { return "--storage.tsdb.path=" + t.TempDir() }
-	launch(t, metricsPrograms+"prometheus", "--config.file", documentedConfig(t, "prometheus", scrape...), data(),
+	launch(t, metricsPrograms+"prometheus", "--config.file", documentedConfig(t, "prometheus", native...), data(),
 		"--web.listen-address="+current, "--web.enable-otlp-receiver", "--web.enable-remote-write-receiver")
-	launch(t, "/usr/bin/prometheus", "--config.file", documentedConfig(t, "prometheus", append(scrape, "    scrape_native_histograms: true\n", "")...), data(),
+	launch(t, "/usr/bin/prometheus", "--config.file", documentedConfig(t, "prometheus", scrape...), data(),
 		"--web.listen-address="+debian, "--enable-feature=native-histograms")
-	launch(t, metricsPrograms+"prometheus", "--agent", "--config.file", documentedConfig(t, "agent", append(scrape, "http://prometheus.example.net:9090/api/v1/write", "http://"+current+"/api/v1/write")...),
+	launch(t, metricsPrograms+"prometheus", "--agent", "--config.file", documentedConfig(t, "agent", append(native, "http://prometheus.example.net:9090/api/v1/write", "http://"+current+"/api/v1/write")...),
 		"--storage.agent.path="+t.TempDir(), "--web.listen-address="+agent)
 
 	for _, test := range []struct{ name, address, selector string }{

@@ -33,9 +33,9 @@ type Figure struct {
 	// Name in Prometheus, such as pillion_ingest_rows_total; a counter if it ends
 	// in _total.
 	Name, Help string
-	// Label and its value, if several figures have the same name.
-	Label, LabelValue string
-	Value             float64
+	// Labels and their values, if several figures have the same name.
+	Labels map[string]string
+	Value  float64
 }
 
 // metrics is the Prometheus registry.
@@ -152,12 +152,12 @@ func (c figureCollector) Collect(to chan<- prometheus.Metric) {
 		if strings.HasSuffix(f.Name, "_total") {
 			kind = prometheus.CounterValue
 		}
-		var names, values []string
-		if f.Label != "" {
-			names, values = []string{f.Label}, []string{labelText(f.LabelValue)}
+		labels := prometheus.Labels{}
+		for name, value := range f.Labels {
+			labels[name] = labelText(value)
 		}
-		description := prometheus.NewDesc(f.Name, f.Help, names, nil)
-		metric, err := prometheus.NewConstMetric(description, kind, f.Value, values...)
+		description := prometheus.NewDesc(f.Name, f.Help, nil, labels)
+		metric, err := prometheus.NewConstMetric(description, kind, f.Value)
 		if err != nil {
 			metric = prometheus.NewInvalidMetric(description, err)
 		}

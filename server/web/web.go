@@ -257,13 +257,15 @@ func (s *Server) figures(o Options) func() []Figure {
 			Figure{Name: "pillion_audit_unrecorded_total", Help: "Refused unauthenticated calls beyond the rate limit, not in the audit stream.", Value: float64(s.unrecorded.Load())})
 		states := map[string]int{control.Connected: 0, control.Away: 0, control.Revoked: 0}
 		var dropped, waiting int64
-		for _, agent := range o.Control.Agents() {
+		agents := o.Control.Agents()
+		all = append(all, clockFigures(agents, s.metrics.pairs.limit)...)
+		for _, agent := range agents {
 			states[agent.State]++
 			dropped += agent.Spool.DroppedRows
 			waiting += agent.Spool.Bytes
 		}
 		for state, n := range states {
-			all = append(all, Figure{"pillion_agents", "Agents by state: connected, away, revoked.", "state", state, float64(n)})
+			all = append(all, Figure{"pillion_agents", "Agents by state: connected, away, revoked.", map[string]string{"state": state}, float64(n)})
 		}
 		all = append(all,
 			Figure{Name: "pillion_agent_spool_dropped_rows", Help: "Rows that the spools of all agents dropped since those agents started.", Value: float64(dropped)},
@@ -275,7 +277,7 @@ func (s *Server) figures(o Options) func() []Figure {
 			}
 		}
 		for state, n := range states {
-			all = append(all, Figure{"pillion_sessions", "Sessions by state: scheduled, starting, running, degraded, paused, stopping, ended.", "state", state, float64(n)})
+			all = append(all, Figure{"pillion_sessions", "Sessions by state: scheduled, starting, running, degraded, paused, stopping, ended.", map[string]string{"state": state}, float64(n)})
 		}
 		if s.fleet != nil {
 			all = append(all,
