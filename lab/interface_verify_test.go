@@ -38,7 +38,7 @@ type interfaceChange struct {
 	even, odd []onHost
 }
 
-// onHost is commands of ip on a host. A and B are addresses of both ends, NAMESPACE is that of b.
+// onHost is commands of ip on a host. A and B are addresses of both ends, NAMESPACE is the namespace of b.
 type onHost struct{ host, lines string }
 
 var interfaceChanges = []interfaceChange{

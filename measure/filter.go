@@ -39,7 +39,7 @@ const (
 	// null: it does not tell.
 	Variance Function = "variance"
 	StdDev   Function = "stddev"
-	// Delta is, as in OML, the last value minus that of the previous window of the same
+	// Delta is, as in OML, the last value minus the last one of the previous window of the same
 	// key that has a value, or minus 0 in the first one, so that deltas add up; negative
 	// for a counter that began again. It is int64 (saturated and counted as in Sum) or
 	// float64.

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The vectors of the C library's filter_test.c: delta is the last value minus that of the
+// The vectors of the C library's filter_test.c: delta is the last value minus the last one of the
 // previous window, as in OML's delta_filter.c.
 func TestDeltaOverWindows(t *testing.T) {
 	for _, c := range []struct {

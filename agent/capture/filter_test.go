@@ -118,7 +118,7 @@ func TestFilterAgainstTcpdump(t *testing.T) {
 	}
 }
 
-// TestFilterCombinations: operators bind as those of tcpdump do, however they are nested. What
+// TestFilterCombinations: operators bind as in tcpdump, however they are nested. What
 // either reads beyond the end of a truncated packet depends on more than the operators.
 func TestFilterCombinations(t *testing.T) {
 	if _, err := exec.LookPath("tcpdump"); err != nil {

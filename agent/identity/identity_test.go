@@ -465,7 +465,7 @@ func FuzzParseResponse(f *testing.F) {
 	})
 }
 
-// TestOther: an agent whose folder has no identity says so if the service's, or that of a start by hand, has one.
+// TestOther: an agent whose folder has no identity says so if the folder of the service, or of a start by hand, has one.
 func TestOther(t *testing.T) {
 	with, without, another := t.TempDir(), t.TempDir(), t.TempDir()
 	for _, folder := range []string{with, another} {

@@ -67,7 +67,7 @@ type table struct{ schema, name string }
 
 func (t table) sql() string { return quoted(t.schema) + "." + quoted(t.name) }
 
-// String is the name of the stream, or that of the archive's own table.
+// String is the name of the stream, or of the archive's own table.
 func (t table) String() string {
 	if t.schema == "main" {
 		return t.name
@@ -75,7 +75,7 @@ func (t table) String() string {
 	return t.schema + "." + t.name
 }
 
-// tables lists those of a database, which is an SQL expression.
+// tables lists the tables of a database, which is an SQL expression.
 func (c *connection) tables(ctx context.Context, database string) (tables []table, err error) {
 	err = c.query(ctx, "SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = "+database+" ORDER BY ALL", nil,
 		answer.Each(func(r answer.Row) { tables = append(tables, table{strings.Clone(r.Text(0)), strings.Clone(r.Text(1))}) }))

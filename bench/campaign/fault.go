@@ -141,7 +141,7 @@ func setClock(ctx context.Context, _ *world, h *host, draws *rand.Rand) (string,
 		back = func() error {
 			how = ", then killed"
 			h.program.kill(draws)
-			return h.program.step(0) // that of its other processes
+			return h.program.step(0) // the clock of its other processes
 		}
 	}
 	what, err := whileAhead(ctx, h, ahead, d, back)

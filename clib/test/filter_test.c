@@ -51,7 +51,7 @@ static void numbers(void)
 	expect(2, NAN, NAN, 0);
 }
 
-/* The vectors of the agent's TestDeltaOverWindows: the last value minus that of the window before, as in OML. */
+/* The vectors of the agent's TestDeltaOverWindows: the last value minus the last one of the window before, as in OML. */
 static void deltas(void)
 {
 	open_filter("delta", OML_DOUBLE_VALUE);

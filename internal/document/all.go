@@ -43,7 +43,7 @@ func malformed(text []byte) (bad bool) {
 	return err != nil
 }
 
-// omit empties the line of a key, and those of its value; it leaves items of lists, of which more may be in the next lines.
+// omit empties the line of a key, and the lines of its value; it leaves items of lists, of which more may be in the next lines.
 func omit(lines []string, at int) bool {
 	depth := func(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
 	own := depth(lines[at])

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// With returns the flag -tags with those of make, whose packages are compiled already, and another one.
+// With returns the flag -tags with the tags of make, whose packages are compiled already, and another one.
 func With(tag string) string {
 	for flag := range strings.FieldsSeq(os.Getenv("GOFLAGS")) {
 		if strings.HasPrefix(flag, "-tags=") {
