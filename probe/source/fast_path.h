@@ -63,7 +63,7 @@ static __always_inline int datagram_mark(struct __sk_buff *skb, struct datagram 
 	if (HOPS_TRACED && UNLIKELY(hops_turn(&d->headers.key, d->headers.length, judgement)))
 		return OPTION_TRACED;
 	area = UDP_OPTION_LENGTH + (d->udp_length & 1);
-	if (UNLIKELY(d->headers.length + area > JUDGEMENT_LIMIT(judgement)))
+	if (UNLIKELY(!path_fits(skb, d->headers.length + area, JUDGEMENT_LIMIT(judgement))))
 		return datagram_refused(numbers, flow, tally, OUTCOME_MTU);
 	if (UNLIKELY(!numbers))
 		numbers = number_other(flow, tally);

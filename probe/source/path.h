@@ -157,6 +157,19 @@ __noinline int path_proven(const struct flow_key *key)
 	return 0;
 }
 
+/*
+ * Whether a packet of this many bytes may be sent. The device is asked too: when its MTU
+ * is lowered, packets are sent before the agent has set the new one.
+ */
+static __always_inline int path_fits(struct __sk_buff *skb, __u32 size, __u32 limit)
+{
+	__u32 mtu = size;
+
+	if (size > limit)
+		return 0;
+	return size <= PATH_LEAST_4 || bpf_check_mtu(skb, 0, &mtu, 0, 0) < 0 || size <= mtu;
+}
+
 /* Largest IP packet for this destination. */
 static __always_inline __u32 path_limit(const struct flow_key *key)
 {

@@ -9,6 +9,10 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/vishvananda/netlink"
+
+	"pillion.dev/internal/netns"
+	"pillion.dev/internal/test/namespace"
 	"pillion.dev/wire"
 	"pillion.dev/wire/test/codec"
 )
@@ -68,6 +72,37 @@ func TestPathMTUIsLearned(t *testing.T) {
 				}
 				if got := s.outcome(t, packet); got != "marked" {
 					t.Errorf("forgotten: %s", got)
+				}
+			}
+		})
+	}
+}
+
+// TestDeviceMTULowered: packets that the marks would make larger than the device's MTU are not
+// marked, although the source was told another one: of a device whose MTU is lowered, it learns later.
+func TestDeviceMTULowered(t *testing.T) {
+	encodings := map[wire.Encoding]func(int) []byte{wire.Native: sent6, wire.Shim: sent4, wire.UDP: sent4, wire.UDPOption: sent4}
+	for encoding, packet := range encodings {
+		t.Run(encoding.String(), func(t *testing.T) {
+			s := open(t, all(encoding, wire.Delay|wire.Loss))
+			name := namespace.New(t)
+			fits := 1400 - encoding.Overhead(wire.Delay|wire.Loss)
+			for mtu, outcome := range map[int]string{1500: "marked", 1400: "mtu"} {
+				err := netns.Do(name, func() error { // packets of program runs are on this namespace's lo
+					lo, err := netlink.LinkByName("lo")
+					if err == nil {
+						err = netlink.LinkSetMTU(lo, mtu)
+					}
+					if got := s.outcome(t, packet(1400)); err == nil && got != outcome {
+						t.Errorf("MTU %d: 1400 bytes: %s, want %s", mtu, got, outcome)
+					}
+					if got := s.outcome(t, packet(fits)); err == nil && got != "marked" {
+						t.Errorf("MTU %d: %d bytes, which fit: %s", mtu, fits, got)
+					}
+					return err
+				})
+				if err != nil {
+					t.Fatal(err)
 				}
 			}
 		})

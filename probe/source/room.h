@@ -56,7 +56,7 @@ static __always_inline int room_segmented(struct __sk_buff *skb, const struct su
 
 	if (s->length < headers || s->gso_size <= room->most || !room_segmentable(skb, s))
 		return OUTCOME_GSO;
-	if (headers + s->gso_size + room->most <= limit)
+	if (path_fits(skb, headers + s->gso_size + room->most, limit))
 		room->flags |= BPF_F_ADJ_ROOM_FIXED_GSO;
 	else if (s->key.protocol != IPPROTO_TCP)
 		return OUTCOME_MTU;
@@ -79,7 +79,7 @@ static __always_inline int room_plan(struct __sk_buff *skb, const struct subject
 		return OUTCOME_MTU;
 	if (s->gso_size)
 		return room_segmented(skb, s, room, limit);
-	if (s->length + room->most > limit)
+	if (!path_fits(skb, s->length + room->most, limit))
 		return OUTCOME_MTU;
 	return 0;
 }
