@@ -72,7 +72,7 @@ func TestBlocksOfSessions(t *testing.T) {
 		{"one has none", 0, second, ""},
 		{"different", second, 2 * second, "different block on the same interface of a destination (existing: 1s; new: 2s)"},
 	} {
-		err := fitsReading([]DestinationTask{{Session: "x", Block: row.read}}, DestinationTask{Session: "y", Block: row.own}, true)
+		err := fitsReading([]DestinationTask{{Session: "x", Block: row.read}}, DestinationTask{Session: "y", Block: row.own})
 		if row.want == "" && err != nil || row.want != "" && (err == nil || !strings.Contains(err.Error(), row.want)) {
 			t.Errorf("%s at a destination: %v, want %q", row.name, err, row.want)
 		}
@@ -80,10 +80,10 @@ func TestBlocksOfSessions(t *testing.T) {
 	task := func(session string, block Duration) SourceTask {
 		return SourceTask{Session: session, Encoding: "altmark", Block: block, Peers: []Peer{{Agent: "b", Addresses: []string{"fd00::2"}}}, Addresses: []string{"fd00::1"}}
 	}
-	if err := Fits([]SourceTask{task("x", second)}, task("y", 2*second), true, nil); err == nil || !strings.Contains(err.Error(), "different block for the same packets") {
+	if err := Fits([]SourceTask{task("x", second)}, task("y", 2*second)); err == nil || !strings.Contains(err.Error(), "different block for the same packets") {
 		t.Errorf("at a source: %v", err)
 	}
-	if err := Fits([]SourceTask{task("x", second)}, task("y", second), true, nil); err != nil {
+	if err := Fits([]SourceTask{task("x", second)}, task("y", second)); err != nil {
 		t.Errorf("at a source: %v", err)
 	}
 }

@@ -16,11 +16,10 @@ import (
 var ErrConflict = errors.New("conflict")
 
 // Conflict returns an error if a session cannot run alongside the running ones. An
-// interface has one marking program, so sessions that share it must agree on how to mark: all
-// of them, or only those whose packets overlap, where the agent has the capability
-// MarkPolicies. Their peers and filters are merged; so are those of destinations, as far as
-// they fit.
-func Conflict(running []Plan, next Plan, hosts []Host) error {
+// interface has one marking program, so sessions that share it and whose packets overlap must
+// agree on how to mark. Their peers and filters are merged; so are those of destinations, as far
+// as they fit.
+func Conflict(running []Plan, next Plan) error {
 	var faults []error
 	for _, agent := range slices.Sorted(maps.Keys(next.Assignments)) {
 		var others []SourceTask
@@ -32,12 +31,12 @@ func Conflict(running []Plan, next Plan, hosts []Host) error {
 			}
 		}
 		for _, task := range next.Assignments[agent].Destinations {
-			if err := fitsReading(reading, task, hasPolicies(hosts, agent)); err != nil {
+			if err := fitsReading(reading, task); err != nil {
 				faults = append(faults, fmt.Errorf("%s: %w", agent, err))
 			}
 		}
 		for _, task := range next.Assignments[agent].Sources {
-			if err := Fits(others, task, hasPolicies(hosts, agent), hosts); err != nil {
+			if err := Fits(others, task); err != nil {
 				faults = append(faults, fmt.Errorf("%s: %w", agent, err))
 			}
 		}
@@ -51,15 +50,9 @@ func Conflict(running []Plan, next Plan, hosts []Host) error {
 	return errors.Join(faults...)
 }
 
-func hasPolicies(hosts []Host, agent string) bool {
-	i := slices.IndexFunc(hosts, func(h Host) bool { return h.Name == agent })
-	return i >= 0 && hosts[i].HasPolicies()
-}
-
 // Fits returns an error if an agent cannot mark for one more session. A task without a
-// device may use any. With policies, the agent can mark the packets of each rule differently. Hosts
-// are those of its peers.
-func Fits(others []SourceTask, next SourceTask, policies bool, hosts []Host) error {
+// device may use any.
+func Fits(others []SourceTask, next SourceTask) error {
 	var sharing []SourceTask
 	var met []string
 	uniform, same := true, true // same: equal filters, so the addresses are in a table without a limit
@@ -69,18 +62,13 @@ func Fits(others []SourceTask, next SourceTask, policies bool, hosts []Host) err
 		}
 		sharing, met = append(sharing, other), append(met, other.Session)
 		same = same && slices.Equal(other.Filters, next.Filters)
-		field, theirs, ours := differ(other, next)
-		if field == "" {
+		if !differ(other, next) {
 			continue
 		}
-		if uniform = false; policies {
-			if err := collide(other, next, hosts); err != nil {
-				return err
-			}
-			continue
+		uniform = false
+		if err := collide(other, next); err != nil {
+			return err
 		}
-		return fmt.Errorf("%w with session %s: different %s on the same interface (existing: %s; new: %s); "+
-			"use the same value, or set an interface for each", ErrConflict, other.Session, field, theirs, ours)
 	}
 	if uniform && same {
 		return nil
@@ -100,15 +88,8 @@ func Fits(others []SourceTask, next SourceTask, policies bool, hosts []Host) err
 }
 
 // collide returns an error if some packet is to be marked by both tasks and they do not agree
-// how, or if the destination of both reads marks of a source in one way only. What both ask of a
-// packet can be more modules than either, and the denser sampling.
-func collide(other, next SourceTask, hosts []Host) error {
-	if a, b := other.Authenticated, next.Authenticated; a != b {
-		if i := slices.IndexFunc(next.Peers, func(p Peer) bool { return other.hasPeer(p.Agent) && !authenticatesByRule(hosts, p.Agent) }); i >= 0 {
-			return fmt.Errorf("%w with session %s: different authentication of packets to %s (existing: %s; new: %s), whose version of the agent requires tags of all marks of a source or of none; "+
-				"update it, or use the same value, other destinations, or an interface for each", ErrConflict, other.Session, next.Peers[i].Agent, authentication(a), authentication(b))
-		}
-	}
+// how. What both ask of a packet can be more modules than either, and the denser sampling.
+func collide(other, next SourceTask) error {
 	for _, f := range ways(other, next) {
 		if f.a == f.b {
 			continue
@@ -121,15 +102,6 @@ func collide(other, next SourceTask, hosts []Host) error {
 			"use the same value, filters that do not overlap, or an interface for each", ErrConflict, other.Session, f.name, f.a, theirs, f.b, ours)
 	}
 	return nil
-}
-
-func authenticatesByRule(hosts []Host, agent string) bool {
-	i := slices.IndexFunc(hosts, func(h Host) bool { return h.Name == agent })
-	return i >= 0 && hosts[i].AuthenticatesByRule()
-}
-
-func (t *SourceTask) hasPeer(agent string) bool {
-	return slices.ContainsFunc(t.Peers, func(p Peer) bool { return p.Agent == agent })
 }
 
 // mayShare reports whether two tasks may be on the same interface: one without a device may
@@ -148,12 +120,11 @@ type reading struct {
 	flow fivetuple.Fields // 0: those of all its sessions
 }
 
-// fitsReading returns an error if an agent cannot tell which marks to read for one more session. With
-// policies, each rule has its own fields of flows.
-func fitsReading(others []DestinationTask, next DestinationTask, policies bool) error {
+// fitsReading returns an error if an agent cannot tell which marks to read for one more session.
+func fitsReading(others []DestinationTask, next DestinationTask) error {
 	sharing := slices.DeleteFunc(slices.Clone(others), func(t DestinationTask) bool { return !mayShare(t.Device, next.Device) })
 	for _, task := range sharing {
-		if err := cmp.Or(sameFlows(task, next, policies), sameBlocks(task, next), sameTags(task, next)); err != nil {
+		if err := cmp.Or(sameFlows(task, next), sameBlocks(task, next), sameTags(task, next)); err != nil {
 			return err
 		}
 	}
@@ -200,22 +171,14 @@ func (t *DestinationTask) readings(differ bool) []reading {
 }
 
 // sameFlows returns an error if a destination cannot tell apart the flows of both tasks: marks of
-// an aggregate do not say which of the filters their packets match. Without policies it tells flows
-// apart by the same fields for all marks that it reads.
-func sameFlows(other, next DestinationTask, policies bool) error {
+// an aggregate do not say which of the filters their packets match.
+func sameFlows(other, next DestinationTask) error {
 	if len(other.Amends) > 0 || len(next.Amends) > 0 { // its flows are not counted
 		return nil
 	}
-	const advice = "use the same value, or set an interface for each"
-	if a, b := other.Fields(), next.Fields(); a != b {
-		if policies {
-			return nil
-		}
-		return fmt.Errorf("%w with session %s: different flow on the same interface of a destination (existing: %s; new: %s); %s", ErrConflict, other.Session, a, b, advice)
-	}
-	if a, b := filtersText(other.Filters), filtersText(next.Filters); next.Fields() != fivetuple.All && a != b {
-		return fmt.Errorf("%w with session %s: different filters of flows by %s on the same interface of a destination (existing: %s; new: %s); %s",
-			ErrConflict, other.Session, next.Fields(), a, b, advice)
+	if a, b := filtersText(other.Filters), filtersText(next.Filters); other.Fields() == next.Fields() && next.Fields() != fivetuple.All && a != b {
+		return fmt.Errorf("%w with session %s: different filters of flows by %s on the same interface of a destination (existing: %s; new: %s); "+
+			"use the same value, or set an interface for each", ErrConflict, other.Session, next.Fields(), a, b)
 	}
 	return nil
 }
@@ -287,16 +250,8 @@ func filtersText(filters []fivetuple.Filter) string {
 	return strings.Join(texts, ", ")
 }
 
-// differ returns the first setting in which tasks differ that mark all packets in the same way.
-func differ(a, b SourceTask) (field, theirs, ours string) {
-	all := append([]difference{{"modules", strings.Join(a.Modules, ","), strings.Join(b.Modules, ",")}}, ways(a, b)...)
-	for _, f := range append(all, difference{"family", a.Family, b.Family}) {
-		if f.a != f.b {
-			return f.name, f.a, f.b
-		}
-	}
-	if a.Sampling != b.Sampling {
-		return "sampling", a.Sampling.String(), b.Sampling.String()
-	}
-	return "", "", ""
+// differ reports whether tasks mark packets in different ways.
+func differ(a, b SourceTask) bool {
+	return !slices.Equal(a.Modules, b.Modules) || a.Family != b.Family || a.Sampling != b.Sampling ||
+		slices.ContainsFunc(ways(a, b), func(f difference) bool { return f.a != f.b })
 }

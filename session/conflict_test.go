@@ -11,15 +11,10 @@ import (
 	"pillion.dev/wire/fivetuple"
 )
 
-// twoPlans returns the plans of two sessions between hosts whose agents have policies, or not.
-func twoPlans(t *testing.T, policies bool, first, second func(*Spec)) (Plan, Plan, []Host) {
+// twoPlans returns the plans of two sessions.
+func twoPlans(t *testing.T, first, second func(*Spec)) (Plan, Plan) {
 	t.Helper()
 	hosts := lab()
-	for i := range hosts {
-		if !policies {
-			hosts[i].Capabilities = slices.DeleteFunc(slices.Clone(hosts[i].Capabilities), func(c string) bool { return c == MarkPolicies })
-		}
-	}
 	plans := make([]Plan, 2)
 	for i, change := range []func(*Spec){first, second} {
 		spec := good()
@@ -27,7 +22,7 @@ func twoPlans(t *testing.T, policies bool, first, second func(*Spec)) (Plan, Pla
 		change(&spec)
 		plans[i] = planOf(t, spec, hosts)
 	}
-	return plans[0], plans[1], hosts
+	return plans[0], plans[1]
 }
 
 func filtered(texts ...string) func(*Spec) {
@@ -43,68 +38,49 @@ func TestConflictOnlyWhereRulesOverlap(t *testing.T) {
 		}
 	}
 	shim := func(s *Spec) { s.Encoding = "shim" }
-	const apart = "use the same value, or set an interface for each"
 	const together = "use the same value, filters that do not overlap, or an interface for each"
 	for _, row := range []struct {
-		name          string
-		first, new    func(*Spec)
-		without, with string // what an agent without policies says, and one with them; empty: nothing
+		name       string
+		first, new func(*Spec)
+		want       string // empty: no conflict
 	}{
-		{"other encoding of other packets", filtered("proto=tcp"), both(shim, filtered("proto=udp")), "different encoding on the same interface", ""},
-		{"other encoding to another host", shim, func(s *Spec) { s.Destinations = []string{"h3"} }, "different encoding on the same interface", ""},
-		{"other encoding of the same packets", filtered("proto=tcp"), both(shim, filtered("dport=80")), apart,
+		{"other encoding of other packets", filtered("proto=tcp"), both(shim, filtered("proto=udp")), ""},
+		{"other encoding to another host", shim, func(s *Spec) { s.Destinations = []string{"h3"} }, ""},
+		{"other encoding of the same packets", filtered("proto=tcp"), both(shim, filtered("dport=80")),
 			"h1: conflict with session first: different encoding for the same packets (existing: udp-option,tcp-option,native,udp, rule src=10.0.0.1 dst=10.0.0.2 proto=tcp; " +
 				"new: native,shim, rule src=10.0.0.1 dst=10.0.0.2 dport=80); " + together},
-		{"other time stamps of other packets", filtered("dport=80"), both(func(s *Spec) { s.StampEvery = 1 }, filtered("dport=81")), "stamp_every", ""},
-		{"other time stamps of the same packets", filtered("dport=80"), both(func(s *Spec) { s.StampEvery = 1 }, filtered("sport=81")), "stamp_every",
+		{"other time stamps of other packets", filtered("dport=80"), both(func(s *Spec) { s.StampEvery = 1 }, filtered("dport=81")), ""},
+		{"other time stamps of the same packets", filtered("dport=80"), both(func(s *Spec) { s.StampEvery = 1 }, filtered("sport=81")),
 			"different stamp_every for the same packets (existing: 16, rule src=10.0.0.1 dst=10.0.0.2 dport=80; new: 1, rule src=10.0.0.1 dst=10.0.0.2 sport=81)"},
-		{"sparse marks of the same packets", filtered(), func(s *Spec) { s.SparseMarks = true }, "sparse_marks", "different sparse_marks for the same packets"},
-		{"authentication of the same packets", filtered(), func(s *Spec) { s.Authentication = Unauthenticated }, "authentication", "different authentication for the same packets (existing: on, rule src=10.0.0.1 dst=10.0.0.2; new: off, rule src=10.0.0.1 dst=10.0.0.2)"},
-		{"authentication of other packets", filtered("proto=tcp"), both(func(s *Spec) { s.Authentication = Unauthenticated }, filtered("proto=17")), "authentication", ""},
-		{"authentication of some of the packets", filtered("proto=tcp"), both(func(s *Spec) { s.Authentication = Unauthenticated }, filtered("dport=80")), "authentication",
+		{"sparse marks of the same packets", filtered(), func(s *Spec) { s.SparseMarks = true }, "different sparse_marks for the same packets"},
+		{"authentication of the same packets", filtered(), func(s *Spec) { s.Authentication = Unauthenticated }, "different authentication for the same packets (existing: on, rule src=10.0.0.1 dst=10.0.0.2; new: off, rule src=10.0.0.1 dst=10.0.0.2)"},
+		{"authentication of other packets", filtered("proto=tcp"), both(func(s *Spec) { s.Authentication = Unauthenticated }, filtered("proto=17")), ""},
+		{"authentication of some of the packets", filtered("proto=tcp"), both(func(s *Spec) { s.Authentication = Unauthenticated }, filtered("dport=80")),
 			"different authentication for the same packets (existing: on, rule src=10.0.0.1 dst=10.0.0.2 proto=tcp; new: off, rule src=10.0.0.1 dst=10.0.0.2 dport=80)"},
 		{"authentication of packets of two devices", func(s *Spec) { s.Device = map[string]string{"h1": "eth0"} },
 			func(s *Spec) { s.Authentication, s.Device = Unauthenticated, map[string]string{"h1": "eth1"} },
-			"h2: conflict with session first: different authentication of the same packets of h1 on the same interface of a destination (existing: on, filter none; new: off, filter none); " + together,
 			"different authentication of the same packets of h1"},
 		{"authentication of other packets of two devices", both(func(s *Spec) { s.Device = map[string]string{"h1": "eth0"} }, filtered("proto=tcp")),
-			both(func(s *Spec) { s.Authentication, s.Device = Unauthenticated, map[string]string{"h1": "eth1"} }, filtered("proto=udp")), "", ""},
-		{"authentication to another host", filtered(), func(s *Spec) { s.Authentication, s.Destinations = Unauthenticated, []string{"h3"} }, "authentication", ""},
-		{"other modules of the same packets", filtered(), func(s *Spec) { s.Modules = []string{"loss"} }, "different modules", ""},
-		{"other sampling of the same packets", filtered(), func(s *Spec) { s.Sampling.Every = 3 }, "different sampling", ""},
-		{"other family", filtered(), func(s *Spec) { s.Family = IPv4 }, "different family", ""},
-		{"other packets, too many rules", filtered("proto=tcp"), func(s *Spec) { s.Sampling.Every, s.Filters = 3, ports(1, 64) }, "different sampling",
+			both(func(s *Spec) { s.Authentication, s.Device = Unauthenticated, map[string]string{"h1": "eth1"} }, filtered("proto=udp")), ""},
+		{"authentication to another host", filtered(), func(s *Spec) { s.Authentication, s.Destinations = Unauthenticated, []string{"h3"} }, ""},
+		{"other modules of the same packets", filtered(), func(s *Spec) { s.Modules = []string{"loss"} }, ""},
+		{"other sampling of the same packets", filtered(), func(s *Spec) { s.Sampling.Every = 3 }, ""},
+		{"other family", filtered(), func(s *Spec) { s.Family = IPv4 }, ""},
+		{"other packets, too many rules", filtered("proto=tcp"), func(s *Spec) { s.Sampling.Every, s.Filters = 3, ports(1, 64) },
 			"h1: conflict with session first: the sessions first, new mark differently and, combined with the addresses of sources and destinations, need more than the 64 rules"},
-		{"alike, too many rules", filtered("proto=tcp"), filtered(portTexts(64)...), "need 65 rules", "need 65 rules"},
-		{"alike", filtered("proto=tcp"), filtered(portTexts(63)...), "", ""},
-		{"devices apart", func(s *Spec) { s.Device = map[string]string{"h1": "eth0,eth1"} }, both(shim, func(s *Spec) { s.Device = map[string]string{"h1": "eth2"} }), "", ""},
+		{"alike, too many rules", filtered("proto=tcp"), filtered(portTexts(64)...), "need 65 rules"},
+		{"alike", filtered("proto=tcp"), filtered(portTexts(63)...), ""},
+		{"devices apart", func(s *Spec) { s.Device = map[string]string{"h1": "eth0,eth1"} }, both(shim, func(s *Spec) { s.Device = map[string]string{"h1": "eth2"} }), ""},
 		{"one of several devices", func(s *Spec) { s.Device = map[string]string{"h1": "eth0,eth1"} },
-			both(shim, func(s *Spec) { s.Device = map[string]string{"h1": "eth2,eth1"} }), "different encoding on the same interface", "different encoding for the same packets"},
+			both(shim, func(s *Spec) { s.Device = map[string]string{"h1": "eth2,eth1"} }), "different encoding for the same packets"},
 	} {
-		for i, want := range []string{row.without, row.with} {
-			t.Run(fmt.Sprintf("%s/%t", row.name, i == 1), func(t *testing.T) {
-				first, next, hosts := twoPlans(t, i == 1, row.first, row.new)
-				err := Conflict([]Plan{first}, next, hosts)
-				if want == "" && err != nil || want != "" && (!errors.Is(err, ErrConflict) || !strings.Contains(err.Error(), want)) {
-					t.Errorf("got %v, want %q", err, want)
-				}
-			})
-		}
-	}
-}
-
-// TestConflictWithEarlierDestination: one that requires tags of all marks of a source or of none has
-// sessions of one kind from it.
-func TestConflictWithEarlierDestination(t *testing.T) {
-	first, next, hosts := twoPlans(t, true, filtered("proto=tcp"), func(s *Spec) { s.Authentication, s.Filters = Unauthenticated, parseFilters("proto=udp") })
-	if err := Conflict([]Plan{first}, next, hosts); err != nil {
-		t.Error(err)
-	}
-	i := slices.IndexFunc(hosts, func(h Host) bool { return h.Name == "h2" })
-	hosts[i].Capabilities = slices.DeleteFunc(slices.Clone(hosts[i].Capabilities), func(c string) bool { return c == RuleAuthentication })
-	want := "h1: conflict with session first: different authentication of packets to h2 (existing: on; new: off), whose version of the agent requires tags of all marks of a source or of none; update it, or"
-	if err := Conflict([]Plan{first}, next, hosts); !errors.Is(err, ErrConflict) || !strings.HasPrefix(err.Error(), want) {
-		t.Errorf("got %v, want %q", err, want)
+		t.Run(row.name, func(t *testing.T) {
+			first, next := twoPlans(t, row.first, row.new)
+			err := Conflict([]Plan{first}, next)
+			if row.want == "" && err != nil || row.want != "" && (!errors.Is(err, ErrConflict) || !strings.Contains(err.Error(), row.want)) {
+				t.Errorf("got %v, want %q", err, row.want)
+			}
+		})
 	}
 }
 

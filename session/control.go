@@ -11,15 +11,13 @@ import (
 // Request is what a server asks of an agent. Exactly one field is set.
 type Request struct {
 	Apply *Assignment `json:"apply,omitempty"`
-	// Pulse comes with Apply, if it has tasks that depend on heartbeats: the first lease of its sources. Earlier
-	// versions of agents ignore it and wait for the next heartbeat, as agents do if it is nil.
-	Pulse  *Pulse     `json:"pulse,omitempty"`
-	Trace  *TraceTask `json:"trace,omitempty"`
-	Doctor *Doctor    `json:"doctor,omitempty"`
-	// Describe requires the capability of this name.
-	Describe *Describe `json:"describe,omitempty"`
-	// Sent requires the capability SentReports.
-	Sent []SentReport `json:"sent,omitempty"`
+	// Pulse comes with Apply, if it has tasks that depend on heartbeats: the first lease of its sources.
+	// If it is nil, the agent waits for the next heartbeat.
+	Pulse    *Pulse       `json:"pulse,omitempty"`
+	Trace    *TraceTask   `json:"trace,omitempty"`
+	Doctor   *Doctor      `json:"doctor,omitempty"`
+	Describe *Describe    `json:"describe,omitempty"`
+	Sent     []SentReport `json:"sent,omitempty"`
 }
 
 // Reply is the agent's answer, with the field of the request set, or an error.
@@ -54,17 +52,14 @@ type Peer struct {
 	// approved them.
 	Approved []string `json:"approved,omitempty"`
 	// Prefixes of the hosts behind the agent: packets from and to them are measured in place of
-	// the agent's own. Only for agents with the capability Transit.
+	// the agent's own.
 	Prefixes []string `json:"prefixes,omitempty"`
-	// Number by which marks name the agent, if it has Prefixes; 0: they name none. Only for agents
-	// with the capability Transit.
+	// Number by which marks name the agent, if it has Prefixes; 0: they name none.
 	Number uint32 `json:"number,omitempty"`
 	// Named: the session selects the agent by its name, so that addresses which are reserved
-	// otherwise, such as that of the server, are marked too. Both are only for agents with the
-	// capability MarkKeys.
+	// otherwise, such as that of the server, are marked too.
 	Named bool `json:"named,omitempty"`
-	// Key that the agent shares with this peer: it authenticates marks, and path probes. Only
-	// for agents with the capability MarkKeys.
+	// Key that the agent shares with this peer: it authenticates marks, and path probes.
 	Key Key `json:"key,omitempty"`
 }
 
@@ -76,7 +71,7 @@ type SourceTask struct {
 	// them are marked, not forwarded ones. None means any.
 	Addresses []string `json:"addresses,omitempty"`
 	// Transit are the prefixes of hosts behind this one: packets from them, which it forwards, are
-	// marked in place of its own. Only for agents with the capability Transit.
+	// marked in place of its own.
 	Transit []string `json:"transit,omitempty"`
 	// Waypoints of the session, with which others on the interface have to agree. Agents need not know
 	// them.
@@ -86,8 +81,7 @@ type SourceTask struct {
 	Peers    []Peer   `json:"peers"`
 	Modules  []string `json:"modules"`
 	Encoding string   `json:"encoding"`
-	// StampEvery is that of the specification; 0, from a server that does not know it: the
-	// default.
+	// StampEvery is that of the specification; 0: the default.
 	StampEvery  uint32 `json:"stamp_every,omitempty"`
 	SparseMarks bool   `json:"sparse_marks,omitempty"`
 	// Authenticated marks carry a tag, with the key of each peer.
@@ -96,14 +90,11 @@ type SourceTask struct {
 	Filters       []fivetuple.Filter `json:"filters,omitempty"`
 	Sampling      Sampling           `json:"sampling"`
 	Lease         Duration           `json:"lease"`
-	// Interval of the rows of the stream sent_flows; 0: none. Only for agents with the capability
-	// SentReports.
+	// Interval of the rows of the stream sent_flows; 0: none.
 	Interval Duration `json:"interval,omitzero"`
-	// Block is the length of blocks, if the encodings have one that carries them; agents that know
-	// such an encoding know the field.
+	// Block is the length of blocks, if the encodings have one that carries them.
 	Block Duration `json:"block,omitzero" needs:"altmark"`
-	// HopsGap lets routers write into at most one packet in this time; 0: into none. Only for
-	// agents with the capability HopTraces.
+	// HopsGap lets routers write into at most one packet in this time; 0: into none.
 	HopsGap Duration `json:"hops_gap,omitzero"`
 	FlowTable
 }
@@ -117,22 +108,18 @@ type DestinationTask struct {
 	Interval    Duration           `json:"interval"`
 	Granularity string             `json:"granularity"`
 	Records     bool               `json:"records,omitempty"`
-	// Modules are those of the session whose data marks carry in options of their own. Only for
-	// agents with the capabilities of these modules.
+	// Modules are those of the session whose data marks carry in options of their own.
 	Modules []string `json:"modules,omitempty"`
-	// Authenticated marks carry a tag; others do not count. Only for agents with the capability
-	// MarkKeys.
+	// Authenticated marks carry a tag; others do not count.
 	Authenticated bool `json:"authenticated,omitempty"`
-	// Hops: rows of each hop of traced packets. Only for agents with the capability HopTraces.
+	// Hops: rows of each hop of traced packets.
 	Hops bool `json:"hops,omitempty"`
 	// Transit are the prefixes of hosts behind this one, to which marked packets are on their way.
-	// Only for agents with the capability Transit.
 	Transit []string `json:"transit,omitempty"`
 	// Block is that of the sources.
 	Block Duration `json:"block,omitzero" needs:"altmark"`
 	// Amends are prefixes: into marks of packets to them, which this host forwards, it writes the
-	// time of their arrival. The task reads none. Only for agents with the capability of the module
-	// segments.
+	// time of their arrival. The task reads none.
 	Amends []string `json:"amends,omitempty"`
 	// DividedBy are the agents that write these times on paths to this one. Only for agents with the
 	// capability of the module segments.
@@ -249,7 +236,7 @@ type State struct {
 	Stopping bool   `json:"stopping,omitempty"`
 	Version  string `json:"version"`
 	Kernel   string `json:"kernel"`
-	// Capabilities of the agent; earlier versions state none.
+	// Capabilities of the agent.
 	Capabilities []string `json:"capabilities,omitempty"`
 	// Boot is the running kernel's boot ID: agents that share it share a clock.
 	Boot string `json:"boot,omitempty"`

@@ -5,19 +5,17 @@ import (
 	"pillion.dev/wire/fivetuple"
 )
 
-// FlowTable is how an end of a session tells flows apart and keeps them. Only for agents with the
-// capability MarkPolicies.
+// FlowTable is how an end of a session tells flows apart and keeps them.
 type FlowTable struct {
 	// Flow are the fields in which two flows differ, separated by commas; empty: all.
-	Flow string `json:"flow,omitempty" needs:"policies"`
-	// Flows is the size of the table; 0: that of the agent's version.
-	Flows uint32 `json:"flows,omitempty" needs:"policies"`
-	// Idle is how long a flow stays in the table without a packet; 0: that of the agent's version.
-	Idle Duration `json:"idle,omitzero" needs:"policies"`
+	Flow string `json:"flow,omitempty"`
+	// Flows is the size of the table; 0: the agent's default.
+	Flows uint32 `json:"flows,omitempty"`
+	// Idle is how long a flow stays in the table without a packet; 0: the agent's default.
+	Idle Duration `json:"idle,omitzero"`
 }
 
-// Fields are the fields in which two flows differ, those of a server of an earlier version
-// included.
+// Fields are the fields in which two flows differ.
 func (t FlowTable) Fields() fivetuple.Fields {
 	fields, err := fivetuple.ParseFields(t.Flow)
 	if err != nil {
@@ -92,12 +90,4 @@ func (p *problems) flows(s Spec) {
 			p.add("flow", "%v marks do not name the fields of flows: use all of them, %s, or remove %v from the encodings", e, fivetuple.All, e)
 		}
 	}
-}
-
-// flowWarning says what an agent of an earlier version does not keep as the session asks.
-func (s Spec) flowWarning(host Host) string {
-	if t := s.flowTable(); host.HasPolicies() || t.Flows == 0 && t.Idle == 0 {
-		return ""
-	}
-	return host.Name + " keeps flows as its version does: it does not support flows and idle"
 }

@@ -2,7 +2,6 @@ package session
 
 import (
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -36,17 +35,6 @@ func TestFlowSettings(t *testing.T) {
 	}
 }
 
-// policied are hosts whose agents have policies, but for one.
-func policied(without string) []Host {
-	hosts := lab()
-	for i := range hosts {
-		if hosts[i].Name == without {
-			hosts[i].Capabilities = slices.DeleteFunc(slices.Clone(hosts[i].Capabilities), func(c string) bool { return c == MarkPolicies })
-		}
-	}
-	return hosts
-}
-
 // Both ends have the same fields, and no end a value that is its own default.
 func TestFlowTablesOfTasks(t *testing.T) {
 	for _, row := range []struct {
@@ -60,7 +48,7 @@ func TestFlowTablesOfTasks(t *testing.T) {
 			FlowTable{"src,dst", 5000, Duration(20 * time.Second)}, FlowTable{"src,dst", 5000, Duration(40 * time.Second)}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			hosts := policied("")
+			hosts := lab()
 			spec := good()
 			row.change(&spec)
 			plan := planOf(t, spec, hosts)
@@ -75,49 +63,6 @@ func TestFlowTablesOfTasks(t *testing.T) {
 					if task.FlowTable != row.destination {
 						t.Errorf("destination %s has %+v", agent, task.FlowTable)
 					}
-				}
-			}
-		})
-	}
-}
-
-// An agent of an earlier version has no part in a session that aggregates, and keeps flows as it
-// does in others.
-func TestFlowsOfEarlierAgents(t *testing.T) {
-	for _, row := range []struct {
-		name, without string
-		change        func(*Spec)
-		sources       int
-		warning       string
-	}{
-		{"source, aggregates", "h1", func(s *Spec) { s.Flow = "src,dst" }, 0, "the version of the agent on h1 does not support flow: update it, or leave flow out"},
-		{"destination, aggregates", "h2", func(s *Spec) { s.Flow = "src,dst" }, 0, "the version of the agent on h2 does not support flow"},
-		{"source", "h1", func(s *Spec) { s.Flows = 5000 }, 1, "h1 keeps flows as its version does: it does not support flows and idle"},
-		{"destination", "h2", func(s *Spec) { s.Idle = Duration(time.Hour) }, 1, "h2 keeps flows as its version does"},
-		{"defaults", "h2", func(*Spec) {}, 1, ""},
-	} {
-		t.Run(row.name, func(t *testing.T) {
-			hosts := policied(row.without)
-			spec := good()
-			row.change(&spec)
-			plan := planOf(t, spec, hosts)
-			if text := strings.Join(plan.Warnings, "\n"); row.warning == "" && text != "" || !strings.Contains(text, row.warning) {
-				t.Errorf("warnings %q, want %q", text, row.warning)
-			}
-			for agent, a := range plan.Assignments {
-				Restrict(&a, agent, hosts)
-				if agent == "h1" && len(a.Sources) != row.sources {
-					t.Errorf("%d sources, want %d", len(a.Sources), row.sources)
-				}
-				given := FlowTable{}
-				for _, task := range a.Sources {
-					given = task.FlowTable
-				}
-				for _, task := range a.Destinations {
-					given = task.FlowTable
-				}
-				if agent == row.without && given != (FlowTable{}) {
-					t.Errorf("%s was given %+v", agent, given)
 				}
 			}
 		})
@@ -157,8 +102,8 @@ func TestFlowConflicts(t *testing.T) {
 		{"other filters at the destination", byHost("proto=udp"), byHost("proto=tcp"), `different filters of flows by src,dst on the same interface of a destination (existing: "proto=udp"; new: "proto=tcp")`},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			first, next, hosts := twoPlans(t, true, row.first, row.new)
-			err := Conflict([]Plan{first}, next, hosts)
+			first, next := twoPlans(t, row.first, row.new)
+			err := Conflict([]Plan{first}, next)
 			if row.want == "" && err != nil || row.want != "" && (!errors.Is(err, ErrConflict) || !strings.Contains(err.Error(), row.want)) {
 				t.Errorf("got %v, want %q", err, row.want)
 			}

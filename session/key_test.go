@@ -33,16 +33,3 @@ func TestKeyIsNotShown(t *testing.T) {
 		t.Error("keys are equal")
 	}
 }
-
-// Agents of earlier versions reject fields that they do not know.
-func TestKeyIsGivenToAgentsThatKnowIt(t *testing.T) {
-	hosts := lab()
-	hosts[1].Capabilities = earliest
-	for _, host := range hosts[:2] {
-		a := Assignment{Sources: []SourceTask{{Session: "web", Peers: []Peer{{Key: NewKey()}}}}, Destinations: []DestinationTask{{Session: "web", Peers: []Peer{{Key: NewKey()}}, Authenticated: true}}}
-		Restrict(&a, host.Name, hosts)
-		if given := a.Sources[0].Peers[0].Key != nil && a.Destinations[0].Peers[0].Key != nil && a.Destinations[0].Authenticated; given != host.can(MarkKeys) || !given && a.Sources[0].Peers[0].Key != nil {
-			t.Errorf("%s: source %t, destination %t", host.Name, a.Sources[0].Peers[0].Key != nil, a.Destinations[0].Peers[0].Key != nil)
-		}
-	}
-}

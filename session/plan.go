@@ -71,11 +71,6 @@ func NewPlan(spec Spec, pairs []Pair, hosts []Host) Plan {
 		measured[pair.Source], measured[pair.Destination] = true, true
 	}
 	for _, host := range hosts {
-		if waypoint := plan.Assignments[host.Name]; len(waypoint.Destinations) > 0 && len(waypoint.Destinations[0].Amends) > 0 {
-			if why := Restrict(&Assignment{Destinations: waypoint.Destinations}, host.Name, []Host{host})[spec.Name]; why != "" {
-				plan.Warnings = append(plan.Warnings, host.Name+" "+why)
-			}
-		}
 		if !measured[host.Name] {
 			continue
 		}
@@ -83,9 +78,6 @@ func NewPlan(spec Spec, pairs []Pair, hosts []Host) Plan {
 			plan.Warnings = append(plan.Warnings, why+"; its pairs are not measured until it has one")
 		} else if why := Incapable(spec, host); why != "" {
 			plan.Warnings = append(plan.Warnings, why+"; its pairs are not measured until then")
-		}
-		if why := spec.flowWarning(host); why != "" {
-			plan.Warnings = append(plan.Warnings, why)
 		}
 		tasks := Assignment{Sources: plan.Assignments[host.Name].Sources, Points: plan.Assignments[host.Name].Points}
 		if why := Restrict(&tasks, host.Name, all.Of(host.Name, tasks))[spec.Name]; why != "" {

@@ -279,15 +279,13 @@ carry the modules of all sessions that measure them, and are sampled as densely 
 others contain more packets than they ask for; the column LIMIT of ` + "`pillion session show`" + ` says so. Sampling by content (` + "`hash`" + `) selects
 the same packets at all observation points only if no other sampling adds packets: where the sessions of a packet sample by different
 methods or seeds, it is always marked. Sessions between the same two agents with and without authentication must not select the same packets,
-since a destination requires a tag in every packet that one with authentication selects; to an agent of an earlier version, which requires tags of
-all marks of a source or of none, they must have the same authentication whatever their filters. Authentication ` + "`auto`" + ` is decided for each session, and for those together that must agree.
+since a destination requires a tag in every packet that one with authentication selects.
 
 A source supports %[1]d combinations of filter and destination address, or any number if all sessions on the interface mark in the same way and have
 equal filters; a destination supports %[1]d different filters. Sessions whose marks are read on the same interface of a destination must have
 the same block. Sessions with the same ` + "`flow`" + ` of fewer than five fields must have the same filters there: the mark of such an aggregate names
 the fields, not the filter that chose the packet, so that the destination could not tell whose numbers they are. Use a different set
-of fields in one of them (` + "`src,dst`, `src,dst,proto`" + `), flows by all five fields, or an interface of the destination for each (` + "`device`" + `). An earlier version of an agent, which marks all packets of an
-interface in one way, requires the same modules, encoding, stamp_every, sparse_marks, authentication, family and sampling of all sessions there.
+of fields in one of them (` + "`src,dst`, `src,dst,proto`" + `), flows by all five fields, or an interface of the destination for each (` + "`device`" + `).
 
 While sessions on an interface mark in different ways, the counters ` + "`policy_marked`" + ` and ` + "`policy_not_sampled`" + ` of a source are those of all packets that are marked as the
 session asks; all other counters are of the interface.

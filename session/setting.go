@@ -131,14 +131,13 @@ var settings = []Setting{
 			Name: "authentication", Type: point.Choice, Default: AutoAuthentication, Doc: "whether marks prove which host wrote them",
 			Choices: []string{AutoAuthentication, Authenticated, Unauthenticated},
 			ChoiceDocs: []string{
-				"As on, unless an agent is of a version that does not support it.",
+				"As on in sessions of a server, which gives agents the keys; as off without a server.",
 				"Each mark carries a tag of 4 bytes that only its source can compute: forged and replayed marks are not counted. Not through NAT. Clocks must agree within 17 s.",
 				"Marks carry no tag: for networks whose hosts and links are trusted, and for paths through NAT.",
 			},
 		},
 		Group: MarkGroup, Label: "authentication", Title: "Authentication of marks", ServerOnly: Authenticated,
-		// Under auto, which pairs have tags depends on the agents.
-		Words: map[string]string{AutoAuthentication: "auto: on unless an agent does not support it", Authenticated: "on, required"},
+		Words: map[string]string{AutoAuthentication: "on"},
 	},
 	{
 		Option: point.Option{

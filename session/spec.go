@@ -42,9 +42,8 @@ type Spec struct {
 	// That costs least. Loss is exact from one mark to the next, but neither duplicates nor
 	// reordering are detected. Requires both modules, and no sampling.
 	SparseMarks bool `json:"sparse_marks,omitempty" yaml:"sparse_marks,omitempty" negatable:"" help:"Mark only packets with a time, and count the others: costs least; loss is exact between marks, but duplicates and reordering are not detected."`
-	// Authentication of marks by a tag that proves which host wrote them. auto: on, unless the
-	// version of an agent in the session does not support it; on: such agents are left out; off: no
-	// tags, which paths through NAT require.
+	// Authentication of marks by a tag that proves which host wrote them. auto: on in
+	// sessions of a server; off: no tags, which paths through NAT require.
 	Authentication string `json:"authentication,omitempty" yaml:"authentication,omitempty" placeholder:"NAME" help:"Authentication of marks, one of ${authentication_range}; default: ${authentication}. Turn it off for paths through NAT."`
 	// Family is the address family of the packets that are marked.
 	Family string `json:"family,omitempty" yaml:"family,omitempty" placeholder:"NAME" help:"Address family: one of ${family_range}; default: ${family}."`
@@ -150,7 +149,7 @@ type Host struct {
 	Addresses []string
 	// Conflicts are those of them that another host keeps, and which.
 	Conflicts map[string]string
-	// Capabilities of its agent; nil: of a version that does not state them.
+	// Capabilities of its agent; nil: it has not reported them yet.
 	Capabilities []string
 	// Clock is the last state of its clock, Boot says which host has it; empty: nothing is known.
 	Clock Clock

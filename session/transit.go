@@ -10,10 +10,6 @@ import (
 	"pillion.dev/wire"
 )
 
-// Transit is the capability to measure between edges: to mark packets that a host forwards, and
-// to read and remove the marks of packets to hosts behind it.
-const Transit = "transit"
-
 // transitMax is the maximum number of prefixes behind one agent.
 const transitMax = 16
 

@@ -108,27 +108,6 @@ func TestTransitWarnings(t *testing.T) {
 	}
 }
 
-// TestTransitNeedsTheCapability: an agent that does not know the field gets no such task, and its
-// pairs are not measured.
-func TestTransitNeedsTheCapability(t *testing.T) {
-	hosts := lab()
-	for i := range hosts {
-		hosts[i].Capabilities = slices.DeleteFunc(Capabilities(), func(c string) bool { return c == Transit && hosts[i].Name == "h2" })
-	}
-	spec := Spec{Name: "x", Sources: []string{"h1"}, Destinations: []string{"h2"}, Transit: map[string]string{"h1": "10.1.0.0/16"}}
-	plan := planOf(t, spec, hosts)
-	if got := strings.Join(plan.Warnings, "\n"); !strings.Contains(got, "the version of the agent on h2 does not support transit: update it") {
-		t.Errorf("warnings: %q", got)
-	}
-	if len(plan.Assignments["h1"].Sources) > 0 {
-		t.Errorf("h1 marks %+v", plan.Assignments["h1"])
-	}
-	tasks := plan.Assignments["h2"]
-	if Restrict(&tasks, "h2", hosts); len(tasks.Destinations) > 0 {
-		t.Errorf("h2 gets %+v", tasks)
-	}
-}
-
 // TestTransitOverlaps: packets of a host behind an edge are those of the edge's session, too.
 func TestTransitOverlaps(t *testing.T) {
 	task := func(own, transit, peer, behind string) *SourceTask {
@@ -167,27 +146,22 @@ func TestTransitOverlaps(t *testing.T) {
 // TestRestrictLeavesThePlan: what an agent cannot do is removed from its own tasks, not from the
 // lists of the plan that they were copied from.
 func TestRestrictLeavesThePlan(t *testing.T) {
-	edge := []Peer{{Agent: "h2", Prefixes: []string{"10.2.0.0/16"}, Key: []byte{1}}}
-	plain := []Peer{{Agent: "h2", Key: []byte{1}}}
 	plan := Assignment{
-		Sources:      []SourceTask{{Session: "edges", Peers: edge}, {Session: "plain", Peers: plain, Interval: 1}},
-		Destinations: []DestinationTask{{Session: "edges", Peers: edge}, {Session: "plain", Peers: plain, Hops: true}},
-		Points:       []PointTask{{Session: "edges", Point: "clock", Peers: edge}, {Session: "plain", Point: "clock", Peers: plain}},
+		Sources:      []SourceTask{{Session: "web", Encoding: "native,udp", Modules: []string{"delay", "loss"}, Block: 1}},
+		Destinations: []DestinationTask{{Session: "web", Modules: []string{"segments"}, Block: 1}},
+		Points:       []PointTask{{Session: "web", Point: "clock"}},
 	}
 	tasks := plan
-	Restrict(&tasks, "h1", []Host{{Name: "h1"}})
-	if len(tasks.Sources) != 1 || len(tasks.Destinations) != 1 || len(tasks.Points) != 1 {
-		t.Fatalf("the agent gets %+v", tasks)
+	Restrict(&tasks, "h1", []Host{{Name: "h1", Capabilities: []string{"udp", "loss"}}})
+	want := Assignment{
+		Sources:      []SourceTask{{Session: "web", Encoding: "udp", Modules: []string{"loss"}}},
+		Destinations: []DestinationTask{{Session: "web", Modules: []string{}}}, Points: []PointTask{},
 	}
-	if tasks.Sources[0].Interval != 0 || tasks.Destinations[0].Hops || tasks.Destinations[0].Peers[0].Key != nil {
-		t.Errorf("the agent gets %+v", tasks)
+	if !reflect.DeepEqual(tasks, want) {
+		t.Errorf("the agent gets %+v, want %+v", tasks, want)
 	}
-	for i, name := range []string{"edges", "plain"} {
-		if plan.Sources[i].Session != name || plan.Destinations[i].Session != name || plan.Points[i].Session != name {
-			t.Errorf("the plan has %q, %q and %q instead of %q", plan.Sources[i].Session, plan.Destinations[i].Session, plan.Points[i].Session, name)
-		}
-	}
-	if plan.Sources[1].Interval == 0 || !plan.Destinations[1].Hops || plan.Destinations[1].Peers[0].Key == nil {
+	if plan.Sources[0].Encoding != "native,udp" || len(plan.Sources[0].Modules) != 2 || plan.Sources[0].Block != 1 ||
+		len(plan.Destinations[0].Modules) != 1 || plan.Destinations[0].Block != 1 || len(plan.Points) != 1 {
 		t.Errorf("the plan became %+v", plan)
 	}
 }

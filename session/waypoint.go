@@ -143,25 +143,6 @@ func (s Spec) waypointWarnings(hosts []Host, pairs []Pair) (warnings []string) {
 	return warnings
 }
 
-// restrictWaypoints removes tasks that the version of the agent does not know.
-func (a *Assignment) restrictWaypoints(own Host, restricted map[string]string) {
-	if own.Divides() {
-		return
-	}
-	a.Destinations = slices.DeleteFunc(a.Destinations, func(t DestinationTask) bool {
-		if len(t.Amends) > 0 {
-			restricted[t.Session] = "writes no times for segments into marks: the version of the agent does not support it"
-		}
-		return len(t.Amends) > 0
-	})
-	for i, t := range a.Destinations {
-		if slices.Contains(t.Modules, module.Segments.Name) {
-			restricted[t.Session] = "reads no delays of segments: the version of the agent does not support it"
-			a.Destinations[i].DividedBy = nil
-		}
-	}
-}
-
 // dividedBy are the waypoints of two tasks, empty unless both have some: the first waypoint on a path
 // divides the delay, so two sessions cannot have different ones.
 func dividedBy(t, other SourceTask) string {

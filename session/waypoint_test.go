@@ -12,12 +12,8 @@ func divided() Spec {
 }
 
 // withWaypoint is the lab with one more agent.
-func withWaypoint(capabilities ...string) []Host {
-	r := Host{Name: "r", Connected: true, Labels: map[string]string{"role": "edge"}, Capabilities: Capabilities()}
-	if capabilities != nil {
-		r.Capabilities = capabilities
-	}
-	return append(lab(), r)
+func withWaypoint() []Host {
+	return append(lab(), Host{Name: "r", Connected: true, Labels: map[string]string{"role": "edge"}, Capabilities: Capabilities()})
 }
 
 func TestWaypointsAreValidated(t *testing.T) {
@@ -93,7 +89,7 @@ func TestWaypointsPlan(t *testing.T) {
 	}
 }
 
-// TestWaypointsOfPairs: an agent of a pair is no waypoint, and one of an earlier version gets no task.
+// TestWaypointsOfPairs: an agent of a pair is no waypoint.
 func TestWaypointsOfPairs(t *testing.T) {
 	spec := divided()
 	spec.Sources = []string{"edge"} // a label of h1
@@ -102,19 +98,6 @@ func TestWaypointsOfPairs(t *testing.T) {
 	if len(plan.Assignments["h1"].Destinations) != 0 || len(plan.Assignments["r"].Destinations) != 1 ||
 		!slices.Contains(plan.Warnings, "waypoints: h1 is a source or a destination of the session: it writes no times into the marks of others") {
 		t.Errorf("h1 has %+v, warnings %q", plan.Assignments["h1"], plan.Warnings)
-	}
-	old := withWaypoint("native", "udp", MarkKeys)
-	plan = planOf(t, divided(), old)
-	if !slices.Contains(plan.Warnings, "r writes no times for segments into marks: the version of the agent does not support it") {
-		t.Errorf("warnings %q", plan.Warnings)
-	}
-	assignment := plan.Assignments["r"]
-	if Restrict(&assignment, "r", old); len(assignment.Destinations) != 0 {
-		t.Errorf("an earlier version gets %+v", assignment)
-	}
-	assignment = plan.Assignments["h2"]
-	if assignment.restrictWaypoints(Host{}, map[string]string{}); assignment.Destinations[0].DividedBy != nil {
-		t.Errorf("an earlier version gets %+v", assignment)
 	}
 	spec.Waypoints = []string{"role=edge"}
 	if plan = planOf(t, spec, lab()); !slices.Contains(plan.Warnings, "waypoints: no agent on the paths matches yet: delays are not divided") {
@@ -141,7 +124,7 @@ func TestWaypointsConflict(t *testing.T) {
 		{"other packets", apart, ""},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			err := Fits([]SourceTask{row.other}, waypoints("r"), true, nil)
+			err := Fits([]SourceTask{row.other}, waypoints("r"))
 			if row.words == "" && err != nil || row.words != "" && (err == nil || !strings.Contains(err.Error(), row.words)) {
 				t.Errorf("got %v, want %q", err, row.words)
 			}
@@ -151,7 +134,7 @@ func TestWaypointsConflict(t *testing.T) {
 	for i := range RulesMax + 1 {
 		many.Amends = append(many.Amends, fmt.Sprintf("10.0.%d.0/24", i))
 	}
-	if err := fitsReading(nil, many, true); err == nil || !strings.Contains(err.Error(), "65 addresses and prefixes; a waypoint supports 64") {
+	if err := fitsReading(nil, many); err == nil || !strings.Contains(err.Error(), "65 addresses and prefixes; a waypoint supports 64") {
 		t.Errorf("too many destinations: %v", err)
 	}
 }

@@ -76,8 +76,8 @@ type SessionSpec struct {
 	// Only packets with a time stamp are marked; sequence numbers count the others. Loss is exact from one mark to the
 	// next, but neither duplicates nor reordering are detected. Requires both modules, and no sampling.
 	SparseMarks bool `protobuf:"varint,25,opt,name=sparse_marks,json=sparseMarks,proto3" json:"sparse_marks,omitempty"`
-	// Whether each mark carries a tag that only its source can compute: auto (default; on unless an agent is of a version
-	// that does not support it), on, or off, for trusted networks and paths through NAT.
+	// Whether each mark carries a tag that only its source can compute: auto (default; on), on, or off, for
+	// trusted networks and paths through NAT.
 	Authentication string `protobuf:"bytes,26,opt,name=authentication,proto3" json:"authentication,omitempty"`
 	// Prefixes of hosts behind an agent, by agent, several separated by commas: the agent marks packets that it forwards
 	// from these hosts, and reads and removes the marks of packets to them. Its own packets are not measured.

@@ -26,7 +26,7 @@ func TestLabelsToApprove(t *testing.T) {
 
 // Changes and plans show the authentication of marks.
 func TestSpecFactsHaveAuthentication(t *testing.T) {
-	for setting, want := range map[string]string{"auto": "auto: on unless an agent does not support it", "on": "on, required", "off": "off", "": ""} {
+	for setting, want := range map[string]string{"auto": "on", "on": "on", "off": "off", "": ""} {
 		f := facts{}
 		specFacts(&f, &pillionv1.SessionSpec{Authentication: setting})
 		got := ""
@@ -39,7 +39,7 @@ func TestSpecFactsHaveAuthentication(t *testing.T) {
 			t.Errorf("authentication %q: %q, want %q", setting, got, want)
 		}
 	}
-	if got, want := specChanges(&pillionv1.SessionSpec{Authentication: "on"}, &pillionv1.SessionSpec{Authentication: "off"}), "authentication on, required -> off"; got != want {
+	if got, want := specChanges(&pillionv1.SessionSpec{Authentication: "on"}, &pillionv1.SessionSpec{Authentication: "off"}), "authentication on -> off"; got != want {
 		t.Errorf("change: %q, want %q", got, want)
 	}
 }

@@ -45,9 +45,6 @@ type Descriptor struct {
 	Schema *measure.Schema
 	// Views are how the page and the command line show it by default.
 	Views []point.View
-	// Capability that agents must state to measure it; empty: all do. That of a module with an
-	// option is its name.
-	Capability string
 	// Requires are the modules that a session must measure, too, and fields of its
 	// specification that must be true, such as both.
 	Requires []string
@@ -116,8 +113,8 @@ func (d *Descriptor) check() error {
 		return fmt.Errorf("id %#x: use %#x to %#x", d.ID, FirstID, LastID)
 	case d.Bytes < 1 || d.Bytes > MaxBytes:
 		return fmt.Errorf("%d bytes: use 1 to %d", d.Bytes, MaxBytes)
-	case d.Carrier != "" || d.Schema != nil || d.Capability != "":
-		return fmt.Errorf("carrier, schema and capability follow from the option")
+	case d.Carrier != "" || d.Schema != nil:
+		return fmt.Errorf("carrier and schema follow from the option")
 	}
 	return checkColumns(d.Columns)
 }
@@ -155,7 +152,7 @@ func Register(d Descriptor) *Descriptor {
 	d.Columns = slices.Clone(d.Columns)
 	err := d.check()
 	if err == nil && !d.Built() {
-		d.Schema, d.Capability = d.schema(), d.Name
+		d.Schema = d.schema()
 		err = d.Schema.Validate()
 	}
 	for _, view := range d.Views {

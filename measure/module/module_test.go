@@ -23,7 +23,7 @@ func TestRegister(t *testing.T) {
 			t.Error("still registered")
 		}
 	})
-	if d.Stream() != "test_hops" || d.Capability != "test-hops" || Find("test-hops") != d {
+	if d.Stream() != "test_hops" || Find("test-hops") != d {
 		t.Errorf("%+v", d)
 	}
 	var names []string

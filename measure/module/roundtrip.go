@@ -9,7 +9,7 @@ import (
 // numbers the other side can echo.
 var RoundTrip = Register(Descriptor{
 	Name: "round-trip", Doc: "round-trip time, split into network and other host (IPv6, encoding pdm)", Carrier: "echo",
-	Schema: &measure.RoundTrips, Capability: "round-trip", Requires: []string{"both", "loss"},
+	Schema: &measure.RoundTrips, Requires: []string{"both", "loss"},
 	Columns: named("count", "refused", "rtt_min_ns", "rtt_mean_ns", "rtt_max_ns", "host_min_ns", "host_mean_ns", "host_max_ns",
 		"network_min_ns", "network_mean_ns", "network_max_ns", "uncertainty_ns"),
 	Views: []point.View{

@@ -9,7 +9,7 @@ import (
 // writes the time of arrival into marks and leaves them (RFC 7679 for each segment).
 var Segments = Register(Descriptor{
 	Name: "segments", Doc: "one-way delay up to a waypoint on the path, and from there on", Carrier: "time", State: 1,
-	Schema: segmentsSchema(), Capability: "segments", Requires: []string{"delay", "waypoints"},
+	Schema: segmentsSchema(), Requires: []string{"delay", "waypoints"},
 	Columns: segmentColumns(), Labels: segmentLabels, Clocks: "source, waypoint and destination",
 	Views: []point.View{
 		{Title: "Delay by segment", Kind: point.Lines, Stream: "segments", Columns: []string{"first_mean_ns", "second_mean_ns"},

@@ -58,8 +58,6 @@ type Descriptor struct {
 	Check     func(Options) error
 	Placement Placement
 	Match     Match
-	// Capability that agents must state to be assigned the point; empty: none.
-	Capability string
 	// MinInterval is the shortest interval of its rows; zero: any that a session can have.
 	MinInterval time.Duration
 	// Views are how the page and the command line show it by default.

@@ -33,7 +33,6 @@ var Point = point.Register(point.Descriptor{
 	Action: "send packets at exact times, as far as the host's policy allows",
 	Cost: "the packets sent, at most max_rate and max_packets for each pair; up to 0.3 ms of processor time for each packet, " +
 		"less where they follow each other closely; one row in send each {interval} for each pair",
-	Capability: "send",
 	Options: []point.Option{
 		{Name: "pattern", Type: point.Choice, Default: train, Doc: "which packets are sent",
 			Choices: []string{train, pair, rate, chirp, periodic, poisson, modelled, listed},

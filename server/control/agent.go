@@ -307,21 +307,8 @@ func (c *Control) Ask(ctx context.Context, name string, request session.Request)
 	return reply, nil
 }
 
-// Describe returns the facts of an agent's host. Of an agent of an earlier version they are
-// those that it reports.
+// Describe returns the facts of an agent's host.
 func (c *Control) Describe(ctx context.Context, name string, devices []string) (map[string]string, error) {
-	agent, err := c.Agent(name)
-	if err != nil {
-		return nil, err
-	}
-	c.mu.Lock()
-	able := c.agents[name] != nil && slices.Contains(c.agents[name].Capabilities, session.DescribeHost)
-	c.mu.Unlock()
-	if !able {
-		return machine.Facts{
-			"kernel": agent.Kernel, "version": agent.Version, machine.Incomplete: "the agent's version does not describe its host",
-		}, nil
-	}
 	reply, err := c.Ask(ctx, name, session.Request{Describe: &session.Describe{Devices: devices}})
 	if err == nil && reply.Error != "" {
 		err = fmt.Errorf("describe agent %q: %w", name, errors.New(reply.Error))

@@ -13,6 +13,7 @@ import (
 
 	"pillion.dev/server/authority"
 	"pillion.dev/session"
+	"pillion.dev/wire"
 )
 
 // certificate is one with a key of its own.
@@ -125,7 +126,6 @@ func TestAgentView(t *testing.T) {
 	})
 }
 
-// TestDescribe: an agent of an earlier version is not asked for what it would reject.
 func TestDescribe(t *testing.T) {
 	bed(t, func(b *testbed) {
 		b.join("h1")
@@ -135,14 +135,6 @@ func TestDescribe(t *testing.T) {
 		}
 		if _, err := b.control.Describe(context.Background(), "h9", nil); !errors.Is(err, ErrNotFound) {
 			t.Errorf("an unknown agent: %v", err)
-		}
-		b.join("old")
-		b.on("old", func(h *host) {
-			h.capabilities = slices.DeleteFunc(session.Capabilities(), func(c string) bool { return c == session.DescribeHost })
-		})
-		b.pass(3 * time.Second)
-		if facts, err := b.control.Describe(context.Background(), "old", nil); err != nil || facts["incomplete"] == "" || facts["governor"] != "" {
-			t.Errorf("facts of an agent of an earlier version are %v, %v", facts, err)
 		}
 	})
 }
@@ -340,13 +332,11 @@ func FuzzState(f *testing.F) {
 func TestEarlierAgentGetsOtherMarks(t *testing.T) {
 	bed(t, func(b *testbed) {
 		b.join("h1", "h2")
-		b.on("h2", func(h *host) { h.capabilities = nil })
+		b.on("h2", func(h *host) { h.capabilities = []string{"native", "udp", "delay", "loss"} })
 		b.pass(2 * time.Second)
-		spec := web()
-		spec.SparseMarks = true
-		b.create(spec)
+		b.create(web())
 		s := b.state("web", Running)
-		if limit := limitOf(s, "h1"); !strings.Contains(limit, "the agent on h2 does not support sparse marks") {
+		if limit := limitOf(s, "h1"); !strings.Contains(limit, "marks in native,udp only: the version of the agent on h2 supports no other of the encodings") {
 			t.Errorf("limit %q", limit)
 		}
 		source := func() session.SourceTask {
@@ -354,11 +344,11 @@ func TestEarlierAgentGetsOtherMarks(t *testing.T) {
 			defer b.mu.Unlock()
 			return b.hosts["h1"].applied.Sources[0]
 		}
-		if task := source(); task.SparseMarks || task.Encoding != "native,udp" {
+		if task := source(); task.Encoding != "native,udp" {
 			t.Errorf("%+v", task)
 		}
 		b.on("h2", func(h *host) { h.capabilities = session.Capabilities() })
-		b.until("sparse marks", func() bool { return source().SparseMarks })
+		b.until("all encodings", func() bool { return source().Encoding == wire.DefaultEncodings().String() })
 		s, _ = b.control.Session("web")
 		if limit := limitOf(s, "h1"); limit != "" {
 			t.Errorf("limit %q", limit)
@@ -370,7 +360,7 @@ func TestEarlierAgentGetsOtherMarks(t *testing.T) {
 func TestEarlierAgentIsRefused(t *testing.T) {
 	bed(t, func(b *testbed) {
 		b.join("h1", "h2")
-		b.on("h2", func(h *host) { h.capabilities = nil })
+		b.on("h2", func(h *host) { h.capabilities = []string{"native", "udp"} })
 		b.pass(2 * time.Second)
 		spec := web()
 		spec.Encoding, spec.Family = "udp-option", session.IPv4

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -73,7 +72,6 @@ func (c *Control) assignAgent(a *agent, sessions []*record, affected map[*record
 	}
 	next := session.Union(tasks...)
 	a.restricted = session.Restrict(&next, a.Name, c.plan.byName.Of(a.Name, next))
-	c.limit(a, next, c.plan.unauthenticated)
 	sum := digest(next)
 	stale := a.state.Revision > a.sent.Revision && !a.asking // of a server that lost its state
 	if a.sent.Revision == 0 && a.state.Revision == 0 && len(tasks) == 0 || sum == a.digest && !stale {
@@ -87,13 +85,6 @@ func (c *Control) assignAgent(a *agent, sessions []*record, affected map[*record
 // planTasks computes the tasks of a session, and adds to agents those whose tasks differ from the ones
 // of the last round.
 func (c *Control) planTasks(r *record, held []session.Pair, agents map[string]bool) {
-	spec := r.Spec
-	if r.leavesAuthentication() {
-		spec.Authentication = session.Authenticated
-		if c.plan.unauthenticated[spec.Name] != "" {
-			spec.Authentication = session.Unauthenticated
-		}
-	}
 	before, moved := r.tasks, r.Run != nil && !r.Run.Start.Equal(r.plannedStart)
 	if r.Run != nil {
 		r.plannedStart = r.Run.Start
@@ -107,14 +98,14 @@ func (c *Control) planTasks(r *record, held []session.Pair, agents map[string]bo
 		c.include(r, pair.Source)
 		c.include(r, pair.Destination)
 	}
-	for agent, a := range session.Assign(spec, c.plan.hosts, c.plan.addresses, r.pairs, held, c.open(r)) {
+	for agent, a := range session.Assign(r.Spec, c.plan.hosts, c.plan.addresses, r.pairs, held, c.open(r)) {
 		c.include(r, agent)
 		for _, task := range a.Points {
 			if host, known := c.plan.byName[agent]; !known || host.Measures(task.Point) {
 				r.points[agent] = append(r.points[agent], task.Point)
 			}
 		}
-		c.waypoint(r, agent, a)
+		r.waypoint(agent, a)
 		c.entrust(r, agent, a)
 		r.tasks[agent] = a
 		if moved || !reflect.DeepEqual(before[agent], a) {
@@ -141,24 +132,11 @@ func (c *Control) include(r *record, agent string) {
 	}
 }
 
-// limit adds why sources of sessions that leave authentication to the server go without.
-func (c *Control) limit(a *agent, tasks session.Assignment, unauthenticated map[string]string) {
-	for _, task := range tasks.Sources {
-		if why := unauthenticated[task.Session]; why != "" {
-			a.restricted[task.Session] = strings.TrimSuffix(why+"; "+a.restricted[task.Session], "; ")
-		}
-	}
-}
-
-// waypoint notes an agent that is a waypoint of the session, and why it cannot be. It needs no address.
-func (c *Control) waypoint(r *record, agent string, a session.Assignment) {
-	if !slices.ContainsFunc(a.Destinations, func(t session.DestinationTask) bool { return len(t.Amends) > 0 }) {
-		return
-	}
-	r.waypoints = append(r.waypoints, agent)
-	delete(r.lacking, agent)
-	if host, known := c.plan.byName[agent]; known && !host.Divides() {
-		r.lacking[agent] = fmt.Sprintf("the version of the agent on %s does not support waypoints: update it", agent)
+// waypoint notes an agent that is a waypoint of the session. It needs no address.
+func (r *record) waypoint(agent string, a session.Assignment) {
+	if slices.ContainsFunc(a.Destinations, func(t session.DestinationTask) bool { return len(t.Amends) > 0 }) {
+		r.waypoints = append(r.waypoints, agent)
+		delete(r.lacking, agent)
 	}
 }
 
@@ -229,10 +207,8 @@ func (c *Control) resolveConflict(r *record, agent string, older []session.Assig
 		return tasks
 	}
 	others := session.Union(older...).Sources
-	policies := c.plan.byName[agent].HasPolicies()
-	peers := c.plan.byName.Of(agent, tasks)
 	for _, task := range tasks.Sources {
-		if err := session.Fits(others, task, policies, peers); err != nil {
+		if err := session.Fits(others, task); err != nil {
 			r.refused[agent] = err.Error()
 			tasks.Sources, tasks.Traces = nil, nil
 			break

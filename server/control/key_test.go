@@ -3,8 +3,6 @@ package control
 import (
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -14,12 +12,10 @@ import (
 )
 
 // TestSessionKey: the agents of a session get its key, another session has another one, and
-// a restart of the server keeps both. An agent of an earlier version, which would reject the
-// field, gets none.
+// a restart of the server keeps both.
 func TestSessionKey(t *testing.T) {
 	bed(t, func(b *testbed) {
 		b.join("h1", "h2", "h3")
-		b.on("h3", func(h *host) { h.capabilities = nil })
 		b.pass(time.Second)
 		b.create(session.Spec{Name: "web", Sources: []string{"h1"}, Destinations: []string{"h2", "h3"}, Trace: -1})
 		b.create(session.Spec{Name: "db", Sources: []string{"h2"}, Destinations: []string{"h1"}, Trace: -1})
@@ -37,23 +33,10 @@ func TestSessionKey(t *testing.T) {
 				t.Errorf("source %x, destination %x", []byte(web), []byte(read))
 			}
 			from, to := b.hosts["h1"].applied.Sources[0].Peers[0], b.hosts["h2"].applied.Destinations[0].Peers[0]
-			if b.hosts["h1"].applied.Sources[0].Authenticated || b.hosts["h2"].applied.Destinations[0].Authenticated || string(from.Key) != string(to.Key) {
-				t.Errorf("marks to an earlier agent cannot carry tags: %+v, %+v", from, to)
-			}
-			if task := b.hosts["h3"].applied.Destinations[0]; task.Peers[0].Key != nil {
-				t.Error("an earlier agent got a key")
+			if !b.hosts["h1"].applied.Sources[0].Authenticated || !b.hosts["h2"].applied.Destinations[0].Authenticated || string(from.Key) != string(to.Key) {
+				t.Errorf("no tags by default: %+v, %+v", from, to)
 			}
 			return [2]string{string(web), string(b.hosts["h2"].applied.Sources[0].Peers[0].Key)}
-		}
-		// ports has no agent of an earlier version, but its packets are marked for web as well.
-		for name, source := range map[string]string{"web": "h1", "ports": "h1"} {
-			want := "marks without authentication: the version of the agent on h3, in session web, does not support it"
-			if limit := limitOf(b.state(name, Running), source); !strings.HasPrefix(limit, want) {
-				t.Errorf("limit of %s: %q, want %q", name, limit, want)
-			}
-		}
-		if limit := limitOf(b.state("db", Running), "h2"); limit != "" {
-			t.Errorf("db, of other packets, has the limit %q", limit)
 		}
 		before := keys()
 		if before[0] == before[1] {
@@ -102,50 +85,6 @@ func TestPairKeys(t *testing.T) {
 		}
 		if task := b.hosts["h2"].applied.Sources[0]; task.Authenticated {
 			t.Error("a session without authentication is authenticated")
-		}
-	})
-}
-
-// TestAuthenticationByRule: an agent of an earlier version in one session does not keep another one of
-// the same source and destination, for other packets, from authentication, unless the destination
-// does not distinguish them.
-func TestAuthenticationByRule(t *testing.T) {
-	bed(t, func(b *testbed) {
-		b.join("h1", "h2", "h3")
-		b.on("h3", func(h *host) { h.capabilities = nil })
-		b.pass(time.Second)
-		b.create(session.Spec{Name: "db", Sources: []string{"h1"}, Destinations: []string{"h2"}, Trace: -1, Filters: []fivetuple.Filter{{Dport: 81}}})
-		b.create(session.Spec{Name: "web", Sources: []string{"h1"}, Destinations: []string{"h2", "h3"}, Trace: -1, Filters: []fivetuple.Filter{{Dport: 80}}})
-		authenticated := func(want map[string]bool) {
-			t.Helper()
-			b.state("db", Running)
-			b.state("web", Running)
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			for _, task := range b.hosts["h1"].applied.Sources {
-				if task.Authenticated != want[task.Session] {
-					t.Errorf("%s at its source: authenticated %t", task.Session, task.Authenticated)
-				}
-			}
-			for _, task := range b.hosts["h2"].applied.Destinations {
-				if task.Authenticated != want[task.Session] {
-					t.Errorf("%s at its destination: authenticated %t", task.Session, task.Authenticated)
-				}
-			}
-		}
-		authenticated(map[string]bool{"db": true})
-		b.on("h2", func(h *host) {
-			h.capabilities = slices.DeleteFunc(session.Capabilities(), func(c string) bool { return c == session.RuleAuthentication })
-		})
-		b.until("the destination distinguishes no packets", func() bool {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			return !slices.ContainsFunc(b.hosts["h1"].applied.Sources, func(task session.SourceTask) bool { return task.Authenticated })
-		})
-		authenticated(nil)
-		want := "marks without authentication: the version of the agent on h3, in session web, does not support it"
-		if limit := limitOf(b.state("db", Running), "h1"); !strings.HasPrefix(limit, want) {
-			t.Errorf("limit of db: %q, want %q", limit, want)
 		}
 	})
 }

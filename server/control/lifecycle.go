@@ -71,7 +71,7 @@ func (c *Control) check(spec session.Spec, now time.Time) Plan {
 		if other.Spec.Name == p.Spec.Name || other.active() || other.Phase == Ended || other.Phase == Stopping {
 			continue
 		}
-		if err := session.Conflict([]session.Plan{planOf(other.Spec, hosts, addresses)}, plan, hosts); err != nil {
+		if err := session.Conflict([]session.Plan{planOf(other.Spec, hosts, addresses)}, plan); err != nil {
 			p.Warnings = append(p.Warnings, fmt.Sprintf("cannot run at the same time: %v", err))
 		}
 	}

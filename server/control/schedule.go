@@ -114,7 +114,7 @@ func (c *Control) conflict(spec session.Spec) error {
 			running = append(running, planOf(r.Spec, hosts, addresses))
 		}
 	}
-	return session.Conflict(running, planOf(spec, hosts, addresses), hosts)
+	return session.Conflict(running, planOf(spec, hosts, addresses))
 }
 
 // planOf is a plan with nothing but the assignments, which are what can conflict.

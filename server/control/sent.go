@@ -2,18 +2,17 @@ package control
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"pillion.dev/session"
 )
 
-// TakesReports reports whether an agent is connected and counts what sources report as sent.
+// TakesReports reports whether an agent is connected, so that it can count what sources report as sent.
 func (c *Control) TakesReports(name string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	a := c.agents[name]
-	return a != nil && a.connected && !a.Revoked && slices.Contains(a.Capabilities, session.SentReports)
+	return a != nil && a.connected && !a.Revoked
 }
 
 // ClockAhead is how far the clock of an agent is ahead of the server's, as its last report

@@ -35,8 +35,6 @@ type plan struct {
 	sharing map[string]bool
 	// order of the sessions, by precedence.
 	order []*record
-	// unauthenticated is, by session, why it goes without authentication.
-	unauthenticated map[string]string
 }
 
 // touch lets the next round consider the agent and its sessions.
@@ -83,9 +81,6 @@ func (c *Control) replan(changed *stale) []*record {
 	if changed.sessions {
 		p.order = c.inOrder()
 		c.resolve(p.hosts)
-		before := p.unauthenticated
-		p.unauthenticated = c.unauthenticated(p.byName)
-		changed.everyone = changed.everyone || !maps.Equal(before, p.unauthenticated)
 		return p.order
 	}
 	var affected []*record
