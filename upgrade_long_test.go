@@ -219,7 +219,7 @@ func (s *site) complete(v programs) {
 func TestLongUpgrade(t *testing.T) {
 	before := buildAt(t, previous(t), "")
 	now := buildAt(t, ".", "")
-	next := buildAt(t, ".", "-X pillion.dev/bus.batchLayout=4 -X pillion.dev/bus.compressedLayout=4 -X pillion.dev/bus.relayedLayout=4")
+	next := buildAt(t, ".", "-X pillion.dev/bus.batchLayout=2")
 	const rows = 500
 	t.Run("the server first", func(t *testing.T) {
 		s := newSite(t)

@@ -71,7 +71,7 @@ func TestAgentStaysOnItsSubjects(t *testing.T) {
 	// A batch whose reply subject would make the server send to the victim.
 	e1 := batch(1, "x")
 	forged := &nats.Msg{Subject: dataSubject("eve", "flows"), Reply: controlSubject("victim"),
-		Header: nats.Header{batchHeader: {formatBatch(&e1)}}, Data: e1.Payload}
+		Header: nats.Header{batchHeader: {formatBatch(&e1, 0, "")}}, Data: e1.Payload}
 	if err := errors.Join(c.PublishMsg(forged), c.Publish(stateSubject("eve"), nil), c.Flush()); err != nil {
 		t.Fatal(err)
 	}
@@ -102,10 +102,10 @@ func TestMalformedBatches(t *testing.T) {
 		size         int
 	}{
 		{"no header", "flows", nil, 1},
-		{"two headers", "flows", nats.Header{batchHeader: {formatBatch(&good), formatBatch(&good)}}, 1},
+		{"two headers", "flows", nats.Header{batchHeader: {formatBatch(&good, 0, ""), formatBatch(&good, 0, "")}}, 1},
 		{"empty", "flows", nats.Header{batchHeader: {""}}, 1},
-		{"stream in capitals", "Flows", nats.Header{batchHeader: {formatBatch(&good)}}, 1},
-		{"payload over the limit", "flows", nats.Header{batchHeader: {formatBatch(&good)}}, MaxPayload + 1},
+		{"stream in capitals", "Flows", nats.Header{batchHeader: {formatBatch(&good, 0, "")}}, 1},
+		{"payload over the limit", "flows", nats.Header{batchHeader: {formatBatch(&good, 0, "")}}, MaxPayload + 1},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			m := &nats.Msg{Subject: dataSubject("a", row.stream), Header: row.header, Data: make([]byte, row.size)}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -41,8 +40,6 @@ type Agent struct {
 	cancel   context.CancelFunc
 	tasks    sync.WaitGroup
 	requests chan struct{} // one token per running control request
-
-	compresses atomic.Bool // the server of the last reply reads compressed batches
 
 	changes sync.Mutex // held over Changed
 	last    string     // text of the change reported last
@@ -165,16 +162,9 @@ func (a *Agent) send(ctx context.Context, of string, e measure.Envelope) error {
 	sending := a.sending
 	a.mu.Unlock()
 	defer context.AfterFunc(sending, cancel)()
-	m, compressed := a.message(of, e)
-	answer, err := conn.RequestMsgWithContext(ctx, m)
+	answer, err := conn.RequestMsgWithContext(ctx, message(dataSubject(a.options.Name, e.Stream), of, e))
 	if err == nil {
-		a.compresses.Store(accepts(answer.Header))
-		err = outcome(answer.Header)
-		if compressed && errors.Is(err, ErrUnsupported) { // another server of the cluster, of an earlier version
-			a.compresses.Store(false)
-			return a.send(ctx, of, e)
-		}
-		return err
+		return outcome(answer.Header)
 	}
 	switch {
 	case link.Err() != nil, errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, nats.ErrConnectionClosed):

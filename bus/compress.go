@@ -10,10 +10,7 @@ import (
 	"pillion.dev/measure"
 )
 
-// compression is the only compression of batches: Zstandard (RFC 8878). A server says in each reply
-// to a batch that it reads compressed ones, so that an agent sends the first of a connection as it is.
-const compression = "zstd"
-
+// Batches are compressed with Zstandard (RFC 8878).
 const (
 	compressFrom   = 512     // bytes; smaller payloads are sent as they are
 	compressWindow = 1 << 20 // bytes, which bounds the memory of an agent
@@ -60,30 +57,12 @@ func decompress(packed []byte, size int) ([]byte, error) {
 	return payload, nil
 }
 
-// message makes the message of a batch, of another agent unless that is empty: compressed, if the
-// server reads that and it is smaller.
-func (a *Agent) message(of string, e measure.Envelope) (m *nats.Msg, compressed bool) {
-	var packed []byte
-	if a.compresses.Load() {
-		packed = compress(e.Payload)
+// message makes the message of a batch, of another agent unless that is empty: compressed, if that
+// makes it smaller.
+func message(subject, of string, e measure.Envelope) *nats.Msg {
+	data, size := e.Payload, 0
+	if packed := compress(e.Payload); packed != nil {
+		data, size = packed, len(e.Payload)
 	}
-	m = &nats.Msg{Subject: dataSubject(a.options.Name, e.Stream), Data: e.Payload}
-	if packed != nil {
-		m.Data = packed
-	}
-	header := formatBatch(&e)
-	switch {
-	case of != "":
-		header = formatRelayed(&e, of, packed != nil)
-	case packed != nil:
-		header = formatCompressed(&e)
-	}
-	m.Header = nats.Header{batchHeader: {header}}
-	return m, packed != nil
-}
-
-// accepts reports whether a server reads compressed batches.
-func accepts(header nats.Header) bool {
-	text, _ := only(header, acceptHeader)
-	return text == compression
+	return &nats.Msg{Subject: subject, Data: data, Header: nats.Header{batchHeader: {formatBatch(&e, size, of)}}}
 }

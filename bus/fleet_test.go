@@ -150,8 +150,8 @@ func TestAnnounced(t *testing.T) {
 }
 
 func FuzzParseStored(f *testing.F) {
-	f.Add("pillion.stored.flows", "north", "1 0000000000000007 3 2 1 00000000", []byte("payload"))
-	f.Add("pillion.stored.flows", "north", "2 0000000000000007 3 2 1 00000000 zstd 7", compress(bytes.Repeat([]byte("payload"), 100)))
+	f.Add("pillion.stored.flows", "north", "1 0000000000000007 3 2 1 00000000 0 -", []byte("payload"))
+	f.Add("pillion.stored.flows", "north", "1 0000000000000007 3 2 1 00000000 700 -", compress(bytes.Repeat([]byte("payload"), 100)))
 	f.Fuzz(func(t *testing.T, subject, agent, header string, data []byte) {
 		agent, batch, err := parseStored(&nats.Msg{Subject: subject, Data: data, Header: nats.Header{agentHeader: {agent}, batchHeader: {header}}})
 		if err == nil && (!ValidAgent(agent) || !measure.ValidName(batch.Stream)) {

@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -16,13 +17,10 @@ import (
 // Headers of messages.
 const (
 	// batchHeader is the envelope of a batch: layout number, epoch, sequence, rows,
-	// oldest, checksum; the epoch as 16 hexadecimal digits, the checksum as 8. If the payload
-	// is compressed, from layout 2 on, the compression and the size of the payload follow, bytes;
-	// the checksum is that of the payload as it was. Last, from layout 3 on, is the agent whose rows
-	// an aggregator sends.
+	// oldest, checksum, size and agent; the epoch as 16 hexadecimal digits, the checksum as 8. The
+	// size is that of a compressed payload as it was, bytes, which has the checksum; 0: the payload
+	// is as it was. The agent is the one whose rows an aggregator sends; -: the sender.
 	batchHeader = "Pillion-Batch"
-	// acceptHeader is the compression that a server reads, in its replies to batches.
-	acceptHeader = "Pillion-Accept"
 	// statusHeader is the outcome of a request, reasonHeader the reason.
 	statusHeader = "Pillion-Status"
 	reasonHeader = "Pillion-Reason"
@@ -39,7 +37,6 @@ const (
 	statusError    = "error" // of a control request
 	statusRefused  = "refused"
 	// statusUnsupported: the server does not know the layout, or the format of the payload.
-	// Agents that do not know this status retry.
 	statusUnsupported = "unsupported"
 )
 
@@ -47,14 +44,11 @@ var statusErrors = map[string]error{
 	statusRejected: ErrRejected, statusBusy: ErrBusy, statusRefused: ErrRefused, statusUnsupported: ErrUnsupported,
 }
 
-// Layouts of the header that this version writes: of a batch as it is, which every version
-// reads, of a compressed one, and of one that is sent for another agent. It reads all layouts up to the last. Only tests of upgrades
-// set them, when they link a program.
-var (
-	batchLayout      = "1"
-	compressedLayout = "2"
-	relayedLayout    = "3" // of a batch of another agent, compressed or not
-)
+// batchLayout is the layout of the header. Only the test of upgrades sets it, when it links a program.
+var batchLayout = "1"
+
+// itself is the agent in the header of a batch of its own.
+const itself = "-"
 
 const (
 	reasonLimit = 512
@@ -62,27 +56,11 @@ const (
 	longestTime = time.Hour
 )
 
-func formatBatch(e *measure.Envelope) string { return formatLayout(batchLayout, e) }
-
-// formatCompressed is the header of a batch whose payload, as in e, is sent compressed.
-func formatCompressed(e *measure.Envelope) string {
-	return formatLayout(compressedLayout, e) + formatSize(len(e.Payload))
+// formatBatch is the header of a batch. Size is that of the payload as it was, if it is sent
+// compressed; of is the agent whose rows they are, empty for the sender.
+func formatBatch(e *measure.Envelope, size int, of string) string {
+	return fmt.Sprintf("%s %016x %d %d %d %08x %d %s", batchLayout, e.Epoch, e.Sequence, e.Rows, e.Oldest, e.Checksum, size, cmp.Or(of, itself))
 }
-
-// formatRelayed is the header of a batch of another agent; packed: its payload is sent compressed.
-func formatRelayed(e *measure.Envelope, agent string, packed bool) string {
-	text := formatLayout(relayedLayout, e)
-	if packed {
-		text += formatSize(len(e.Payload))
-	}
-	return text + " " + agent
-}
-
-func formatLayout(layout string, e *measure.Envelope) string {
-	return fmt.Sprintf("%s %016x %d %d %d %08x", layout, e.Epoch, e.Sequence, e.Rows, e.Oldest, e.Checksum)
-}
-
-func formatSize(size int) string { return fmt.Sprintf(" %s %d", compression, size) }
 
 // parsed is what the header of a batch says.
 type parsed struct {
@@ -91,9 +69,8 @@ type parsed struct {
 	of   string // the agent for whom it is sent; empty: the sender
 }
 
-// parseBatch parses the header. It accepts only the canonical form that formatBatch, formatCompressed and
-// formatRelayed write; every error is ErrRejected, except that of a later layout or another compression:
-// ErrUnsupported.
+// parseBatch parses the header. It accepts only the canonical form that formatBatch writes; every
+// error is ErrRejected, except that of a later layout: ErrUnsupported.
 func parseBatch(stream, text string) (p parsed, err error) {
 	bad := func(cause string) (parsed, error) {
 		return parsed{}, fmt.Errorf("%w: header %.100q: %s", ErrRejected, text, cause)
@@ -103,47 +80,37 @@ func parseBatch(stream, text string) (p parsed, err error) {
 	}
 	fields := strings.Split(text, " ")
 	layout, err := strconv.ParseUint(fields[0], 10, 16)
-	known, _ := strconv.ParseUint(relayedLayout, 10, 16)
+	known, _ := strconv.ParseUint(batchLayout, 10, 16)
 	switch {
 	case err != nil || layout == 0 || strconv.FormatUint(layout, 10) != fields[0]:
 		return bad("no layout")
 	case layout > known:
-		return parsed{}, fmt.Errorf("%w: header layout %d, this server reads layouts up to %d: update the server", ErrUnsupported, layout, known)
-	case len(fields)%2 == 1 && layout >= 3:
-		if p.of = fields[len(fields)-1]; !ValidAgent(p.of) {
-			return bad("invalid agent name")
-		}
-		fields = fields[:len(fields)-1]
-	}
-	if len(fields) != 6 && (layout < 2 || len(fields) != 8) {
-		return bad("want 6 fields, or 8 from layout 2 on, and one more from layout 3 on")
+		return parsed{}, fmt.Errorf("%w: header layout %d, this server reads layout %d: update the server", ErrUnsupported, layout, known)
+	case len(fields) != 8:
+		return bad("want 8 fields")
 	}
 	epoch, err := strconv.ParseUint(fields[1], 16, 64)
 	sequence, err2 := strconv.ParseUint(fields[2], 10, 64)
 	rows, err3 := strconv.ParseUint(fields[3], 10, 31)
 	oldest, err4 := strconv.ParseUint(fields[4], 10, 64)
 	checksum, err5 := strconv.ParseUint(fields[5], 16, 32)
-	if err := errors.Join(err, err2, err3, err4, err5); err != nil {
+	size, err6 := strconv.ParseUint(fields[6], 10, 31)
+	if err := errors.Join(err, err2, err3, err4, err5, err6); err != nil {
 		return bad("invalid number")
 	}
 	p.Envelope = measure.Envelope{
 		Key:  measure.Key{Stream: stream, Epoch: epoch, Sequence: sequence},
 		Rows: int(rows), Oldest: oldest, Checksum: uint32(checksum),
 	}
-	canonical := formatLayout(fields[0], &p.Envelope)
-	if len(fields) == 8 {
-		if fields[6] != compression {
-			return parsed{}, fmt.Errorf("%w: compression %.20q, this server reads %s", ErrUnsupported, fields[6], compression)
-		}
-		if p.size, err = strconv.Atoi(fields[7]); err != nil || p.size < 1 || p.size > MaxPayload {
-			return bad(fmt.Sprintf("the size of the payload is not from 1 to %d bytes", MaxPayload))
-		}
-		canonical += formatSize(p.size)
+	if p.size = int(size); p.size > MaxPayload {
+		return bad(fmt.Sprintf("the size of the payload is over %d bytes", MaxPayload))
 	}
-	if p.of != "" {
-		canonical += " " + p.of
+	if fields[7] != itself {
+		if p.of = fields[7]; !ValidAgent(p.of) {
+			return bad("invalid agent name")
+		}
 	}
-	if canonical != text {
+	if formatBatch(&p.Envelope, p.size, p.of) != text {
 		return bad("not in canonical form")
 	}
 	if oldest > sequence {

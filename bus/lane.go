@@ -117,7 +117,7 @@ func (s *Server) CloseLane(lane int) {
 }
 
 // Resend tells an agent to send again, now, what has not been acknowledged: the server that
-// had received it may be gone. An agent of an earlier version waits for its timeout.
+// had received it may be gone.
 func (s *Server) Resend(agent string) error {
 	if !ValidAgent(agent) {
 		return fmt.Errorf("ask agent to resend: invalid name %.100q", agent)

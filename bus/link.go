@@ -125,7 +125,6 @@ func (a *Agent) up(conn *nats.Conn) {
 	a.drop(errReplaced)
 	ctx, drop := context.WithCancelCause(a.ctx)
 	a.link, a.drop = ctx, drop
-	a.compresses.Store(false)
 	a.tasks.Add(1)
 	a.mu.Unlock()
 	go func() {

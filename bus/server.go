@@ -365,7 +365,6 @@ func (s *Server) answer(m *nats.Msg) func(error) {
 			}
 			answer := reply(status, err)
 			answer.Subject = subject
-			answer.Header[acceptHeader] = []string{compression}
 			if err := s.conn.PublishMsg(answer); err != nil {
 				s.log.Debug("answer batch", "error", err) // the agent retransmits it
 			}

@@ -79,12 +79,8 @@ func (s *Server) OpenStored(ctx context.Context, receive func(agent string, batc
 
 // Publish publishes a stored batch. It does not wait.
 func (p *Stored) Publish(agent string, batch measure.Envelope) {
-	m := &nats.Msg{Subject: storedSubject(batch.Stream), Data: batch.Payload, Header: nats.Header{
-		agentHeader: {agent}, batchHeader: {formatBatch(&batch)},
-	}}
-	if packed := compress(batch.Payload); packed != nil {
-		m.Data, m.Header[batchHeader] = packed, []string{formatCompressed(&batch)}
-	}
+	m := message(storedSubject(batch.Stream), "", batch)
+	m.Header[agentHeader] = []string{agent}
 	if len(m.Data) > MaxPayload {
 		p.dropped.Add(1)
 		return
