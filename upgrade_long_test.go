@@ -173,20 +173,11 @@ func (s *site) report(rows int) {
 	s.sent += rows
 }
 
-// adminToken is the file of the token that the first version created.
-func (s *site) adminToken() string {
-	path := filepath.Join(s.data, "admin.token")
-	if _, err := os.Stat(path); err != nil {
-		return filepath.Join(s.data, "operator.token")
-	}
-	return path
-}
-
 // query returns the single number that a query of the rows yields, or -1.
 func (s *site) query(v programs, sql string) int {
 	ctx, cancel := context.WithTimeout(s.t.Context(), hang.Limit)
 	defer cancel()
-	ask := exec.CommandContext(ctx, v.client, "--server", "https://"+s.http, "--ca", filepath.Join(s.data, "ca.crt"), "--token-file", s.adminToken(),
+	ask := exec.CommandContext(ctx, v.client, "--server", "https://"+s.http, "--ca", filepath.Join(s.data, "ca.crt"), "--token-file", filepath.Join(s.data, "admin.token"),
 		"query", "-o", "csv", sql)
 	out, err := ask.Output()
 	lines := strings.Fields(string(out))

@@ -294,7 +294,7 @@ func (s *server) busURL() string {
 func (s *server) welcome() Welcome {
 	w := Welcome{
 		First: s.first, HTTP: s.listener.Addr().String(), Bus: s.config.NATS, Fingerprint: s.authority.Fingerprint(),
-		AdminFile: authority.AdminPath(s.config.Folder), JoinFile: filepath.Join(s.config.Folder, authority.JoinFile),
+		AdminFile: filepath.Join(s.config.Folder, authority.AdminFile), JoinFile: filepath.Join(s.config.Folder, authority.JoinFile),
 	}
 	if s.embedded != nil {
 		w.Bus = s.embedded.Addr().String()

@@ -83,8 +83,7 @@ func lockFolder(dir string) (*os.File, error) {
 	return lock, nil
 }
 
-// recover reads the batches that an earlier process left. Earlier versions recorded
-// acknowledgements in a file of their own, which is ignored: these batches are sent again.
+// recover reads the batches that an earlier process left.
 func (s *Spool) recover() error {
 	names, err := os.ReadDir(s.dir) // sorted, hence in order of writing
 	if err != nil {

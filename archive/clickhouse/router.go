@@ -32,7 +32,7 @@ func (a *Archive) RouterDelays(ctx context.Context, question archive.RouterDelay
 		{&measure.Router, q.chooseSession}, {&measure.Router, q.askStages},
 		{&measure.RouterQueues, q.askQueues}, {&measure.RouterQueues, q.askSizes}, {&measure.RouterBreaks, q.askBreaks},
 	} {
-		if q.schema, err = a.schema(ctx, part.stream.Name); errors.Is(err, archive.ErrUnknown) {
+		if _, err = a.schema(ctx, part.stream.Name); errors.Is(err, archive.ErrUnknown) {
 			continue
 		}
 		if err == nil {
@@ -48,7 +48,6 @@ func (a *Archive) RouterDelays(ctx context.Context, question archive.RouterDelay
 type routerReader struct {
 	*answer.Router
 	*Archive
-	schema *measure.Schema // of the stream that is read
 }
 
 // where is the condition of the rows that count, those of no session included unless
@@ -93,11 +92,7 @@ func (q *routerReader) askStages(ctx context.Context) error {
 	if err := q.read(ctx, sql, nil, answer.Each(q.ReadStage)); err != nil {
 		return err
 	}
-	offsets := "delay_offsets_ns"
-	if _, err := answer.ColumnType(q.schema, offsets); err != nil { // an archive from before it existed
-		offsets = ""
-	}
-	h := histogramOf("delay", stageMeasured, offsets)
+	h := histogramOf("delay", stageMeasured, "delay_offsets_ns")
 	buckets := bucketsSQL([]string{"b0", "b1"}, true, fmt.Sprintf("FROM (SELECT %s AS b0, %s AS b1, %s %s)", q.start(), text("stage"), h.list(), from))
 	return q.read(ctx, fmt.Sprintf("SELECT b0, bound, n, offsets, b1 FROM (%s) ORDER BY b0, b1, bound", buckets), nil, q.ReadHistograms)
 }
@@ -120,11 +115,8 @@ func (q *routerReader) askQueues(ctx context.Context) error {
 	return q.read(ctx, sql, nil, answer.Each(q.ReadQueue))
 }
 
-// askSizes adds up the distributions of queues, which rows of older agents lack.
+// askSizes adds up the distributions of queues.
 func (q *routerReader) askSizes(ctx context.Context) error {
-	if _, err := answer.ColumnType(q.schema, "gap_counts"); err != nil { // an archive from before they existed
-		return nil
-	}
 	for i := range answer.QueueDistributions {
 		of := &answer.QueueDistributions[i]
 		sql := fmt.Sprintf(`SELECT k0, k1, toUInt64(v) AS value, %[1]s FROM (

@@ -142,8 +142,6 @@ func (r *receiver) Define(ctx context.Context, streams []archive.Stream, shapes 
 func defined(have, source *measure.Schema) (*measure.Schema, error) {
 	if i := source.Index(archive.ArrivalColumn); i >= 0 && source.Fields[i] != archive.ArrivalField {
 		return nil, fmt.Errorf("%w: its column %q is not the time of arrival", archive.ErrSchema, archive.ArrivalColumn)
-	} else if i < 0 {
-		source = &measure.Schema{Name: source.Name, Doc: source.Doc, Fields: append(slices.Clone(source.Fields), archive.ArrivalField)}
 	}
 	if have == nil {
 		return source, nil

@@ -63,11 +63,7 @@ func (c *connection) loadDeliveries(ctx context.Context) (states map[ledger.Send
 		if states[key] != nil && latest[key] > at {
 			return
 		}
-		d := &ledger.Delivery{Next: r.Uint(4), Extras: map[uint64]bool{}, Batches: r.Int(6), Rows: r.Int(7), Missing: r.Int(8)}
-		d.Seen = time.Now() // saved by an earlier version
-		if !r.IsNull(9) {
-			d.Seen = time.Unix(0, r.Int(9))
-		}
+		d := &ledger.Delivery{Next: r.Uint(4), Extras: map[uint64]bool{}, Batches: r.Int(6), Rows: r.Int(7), Missing: r.Int(8), Seen: time.Unix(0, r.Int(9))}
 		extras := r.Column(5).(*array.List)
 		start, end := extras.ValueOffsets(r.At)
 		for k := start; k < end; k++ {

@@ -62,7 +62,7 @@ func (a *Archive) saveRetention(ctx context.Context) error {
 }
 
 // Retain implements archive.Archive. The age is that since arrival, so that a sender
-// cannot choose it; rows stored by earlier versions have only their time. Beyond a bound
+// cannot choose it. Beyond a bound
 // on rows or bytes the agents with the most rows lose their oldest arrivals, those below
 // an equal share lose none. Slightly more than necessary may be removed. The bytes of a
 // stream are estimated from its blocks on disk.
@@ -106,14 +106,7 @@ func (a *Archive) Retain(ctx context.Context, now time.Time) (map[string]int64, 
 
 func (a *Archive) retain(ctx context.Context, stream string, r archive.Retention, now time.Time) (removed, left int64, err error) {
 	if r.Age > 0 {
-		arrival := "time < ?"
-		cutoff := now.Add(-r.Age)
-		arguments := []any{cutoff}
-		if s := a.catalog.Schemas[stream]; slices.Contains(s.Fields, archive.ArrivalField) {
-			column := quoted(archive.ArrivalColumn)
-			arrival, arguments = fmt.Sprintf("%s < ? OR %s IS NULL AND time < ?", column, column), []any{cutoff, cutoff}
-		}
-		if removed, err = a.writer.number(ctx, "DELETE FROM "+tableOf(stream)+" WHERE "+arrival, arguments...); err != nil {
+		if removed, err = a.writer.number(ctx, "DELETE FROM "+tableOf(stream)+" WHERE "+quoted(archive.ArrivalColumn)+" < ?", now.Add(-r.Age)); err != nil {
 			return 0, 0, err
 		}
 	}

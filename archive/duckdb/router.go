@@ -25,7 +25,7 @@ func (a *Archive) RouterDelays(ctx context.Context, question archive.RouterDelay
 	if err != nil {
 		return archive.RouterDelaysAnswer{}, err
 	}
-	q := &routerReader{Router: r}
+	q := &routerReader{r}
 	err = a.reader(ctx, 0, func(ctx context.Context, c *connection) error {
 		for _, part := range []struct {
 			stream *measure.Schema
@@ -34,8 +34,7 @@ func (a *Archive) RouterDelays(ctx context.Context, question archive.RouterDelay
 			{&measure.Router, q.chooseSession}, {&measure.Router, q.askStages},
 			{&measure.RouterQueues, q.askQueues}, {&measure.RouterQueues, q.askSizes}, {&measure.RouterBreaks, q.askBreaks},
 		} {
-			var err error
-			if q.schema, err = a.known(part.stream.Name); errors.Is(err, archive.ErrUnknown) {
+			if _, err := a.known(part.stream.Name); errors.Is(err, archive.ErrUnknown) {
 				continue
 			}
 			if err := part.ask(ctx, c); err != nil {
@@ -47,10 +46,7 @@ func (a *Archive) RouterDelays(ctx context.Context, question archive.RouterDelay
 	return q.Answer, err
 }
 
-type routerReader struct {
-	*answer.Router
-	schema *measure.Schema // of the stream that is read
-}
+type routerReader struct{ *answer.Router }
 
 // where is the condition of the rows that count, those of no session included unless
 // one has been chosen. Rows belong to the window in which their middle lies.
@@ -94,13 +90,9 @@ func (q *routerReader) askStages(ctx context.Context, c *connection) error {
 	if err := c.query(ctx, sql, arguments, answer.Each(q.ReadStage)); err != nil {
 		return err
 	}
-	offsets := "delay_offsets_ns"
-	if _, err := answer.ColumnType(q.schema, offsets); err != nil { // an archive from before it existed
-		offsets = "NULL::UBIGINT[]"
-	}
 	sql = fmt.Sprintf(`SELECT w, bound, least(sum(n), 18446744073709551615)::UBIGINT, CASE WHEN count(o) = count(*) THEN try_cast(sum(o) AS UBIGINT) END, stage FROM (
-		SELECT %s AS w, stage, unnest(delay_bounds_ns) AS bound, unnest(delay_counts) AS n, unnest(%s) AS o FROM %s WHERE %s AND %s)
-		WHERE bound IS NOT NULL AND n > 0 GROUP BY w, stage, bound ORDER BY w, stage, bound`, q.start(), offsets, table, where, stageMeasured)
+		SELECT %s AS w, stage, unnest(delay_bounds_ns) AS bound, unnest(delay_counts) AS n, unnest(delay_offsets_ns) AS o FROM %s WHERE %s AND %s)
+		WHERE bound IS NOT NULL AND n > 0 GROUP BY w, stage, bound ORDER BY w, stage, bound`, q.start(), table, where, stageMeasured)
 	return c.query(ctx, sql, arguments, q.ReadHistograms)
 }
 
@@ -122,11 +114,8 @@ func (q *routerReader) askQueues(ctx context.Context, c *connection) error {
 	return c.query(ctx, sql, arguments, answer.Each(q.ReadQueue))
 }
 
-// askSizes adds up the distributions of queues, which rows of older agents lack.
+// askSizes adds up the distributions of queues.
 func (q *routerReader) askSizes(ctx context.Context, c *connection) error {
-	if _, err := answer.ColumnType(q.schema, "gap_counts"); err != nil { // an archive from before they existed
-		return nil
-	}
 	where, arguments := q.whereQueues()
 	for i := range answer.QueueDistributions {
 		of := &answer.QueueDistributions[i]

@@ -64,8 +64,7 @@ CREATE SCHEMA IF NOT EXISTS pillion;
 CREATE TABLE IF NOT EXISTS pillion.streams (stream VARCHAR, schema VARCHAR);
 CREATE TABLE IF NOT EXISTS pillion.retention (stream VARCHAR, age_ns BIGINT, rows BIGINT, bytes BIGINT);
 CREATE TABLE IF NOT EXISTS pillion.delivery (revision UBIGINT, agent VARCHAR, stream VARCHAR, epoch UBIGINT,
-	next UBIGINT, extras UBIGINT[], batches BIGINT, rows BIGINT, missing BIGINT);
-ALTER TABLE pillion.delivery ADD COLUMN IF NOT EXISTS seen_ns BIGINT;
+	next UBIGINT, extras UBIGINT[], batches BIGINT, rows BIGINT, missing BIGINT, seen_ns BIGINT);
 CREATE TABLE IF NOT EXISTS pillion.shapes (agent VARCHAR, stream VARCHAR, columns BIGINT);`
 
 // inTransaction runs work and commits; any failure rolls back all of it.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -51,23 +50,6 @@ func (a *Archive) Agents(ctx context.Context, stream string) (agents []string, e
 	return agents, err
 }
 
-// arrival is the SQL of the time of arrival: rows stored by earlier versions have only their
-// own time. Without such rows it is the column alone, by which the rest of a table is skipped.
-func (a *Archive) arrival(ctx context.Context, s *measure.Schema) (sql string, err error) {
-	if !slices.Contains(s.Fields, archive.ArrivalField) {
-		return quoted(measure.TimeField.Name), nil
-	}
-	without := int64(0)
-	err = a.reader(ctx, 0, func(ctx context.Context, c *connection) error {
-		without, err = c.number(ctx, fmt.Sprintf("SELECT count(*) FROM %s WHERE %s IS NULL", tableOf(s.Name), quoted(archive.ArrivalColumn)))
-		return err
-	})
-	if without > 0 {
-		return fmt.Sprintf("coalesce(%s, %s)", quoted(archive.ArrivalColumn), quoted(measure.TimeField.Name)), err
-	}
-	return quoted(archive.ArrivalColumn), err
-}
-
 // ofAgents is a condition on the agent, if some are given.
 func ofAgents(agents []string, arguments ...any) (string, []any) {
 	if agents == nil {
@@ -78,18 +60,13 @@ func ofAgents(agents []string, arguments ...any) (string, []any) {
 
 // Ranges implements transfer.Source.
 func (a *Archive) Ranges(ctx context.Context, stream string, agents []string, from int64) (ranges []transfer.Range, err error) {
-	s, err := a.known(stream)
-	if err != nil {
-		return nil, err
-	}
-	arrival, err := a.arrival(ctx, s)
-	if err != nil {
+	if _, err = a.known(stream); err != nil {
 		return nil, err
 	}
 	some, arguments := ofAgents(agents, from)
 	minute := int64(time.Minute)
 	sql := fmt.Sprintf("SELECT epoch_ns(%[1]s) - ((epoch_ns(%[1]s) %% %[2]d) + %[2]d) %% %[2]d AS minute, count(*) FROM %[3]s WHERE epoch_ns(%[1]s) >= ? AND %[4]s GROUP BY ALL ORDER BY minute",
-		arrival, minute, tableOf(stream), some)
+		quoted(archive.ArrivalColumn), minute, tableOf(stream), some)
 	err = a.reader(ctx, 0, func(ctx context.Context, c *connection) error {
 		return c.query(ctx, sql, arguments, answer.Each(func(r answer.Row) {
 			one := transfer.Range{From: r.Int(0), To: r.Int(0) + minute, Rows: r.Int(1)}
@@ -120,10 +97,6 @@ func (a *Archive) ByArrival(ctx context.Context, stream string, agents []string,
 	if err != nil {
 		return err
 	}
-	arrival, err := a.arrival(ctx, s)
-	if err != nil {
-		return err
-	}
 	names, fields := []string{quoted(archive.AgentColumn)}, []arrow.Field{{Name: archive.AgentColumn, Type: measure.ArrowType(measure.String), Nullable: true}}
 	for _, f := range s.Fields {
 		if f.Name == archive.ArrivalColumn {
@@ -132,6 +105,7 @@ func (a *Archive) ByArrival(ctx context.Context, stream string, agents []string,
 		names = append(names, quoted(f.Name))
 		fields = append(fields, arrow.Field{Name: f.Name, Type: measure.ArrowType(f.Type), Nullable: true})
 	}
+	arrival := quoted(archive.ArrivalColumn)
 	names = append(names, arrival)
 	fields = append(fields, arrow.Field{Name: archive.ArrivalColumn, Type: measure.ArrowType(measure.Time)})
 	some, arguments := ofAgents(agents, time.Unix(0, of.From), time.Unix(0, of.To))

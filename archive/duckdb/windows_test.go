@@ -252,26 +252,3 @@ func TestWindowsOfGarbage(t *testing.T) {
 		}
 	}
 }
-
-// TestOlderTable: a table of an older version gets the new columns of flows when the server
-// starts, which stores an empty batch of each standard stream.
-func TestOlderTable(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "a")
-	a := open(t, path, Options{})
-	older := measure.Flows
-	older.Fields = slices.DeleteFunc(slices.Clone(older.Fields), func(f measure.Field) bool {
-		return slices.Contains([]string{"delay_offsets_ns", "ipdv_bounds_ns", "ipdv_counts"}, f.Name)
-	})
-	if err := errors.Join(a.writer.widen(t.Context(), nil, &older, func() error { return nil }), a.Close()); err != nil {
-		t.Fatal(err)
-	}
-	a = open(t, path, Options{})
-	row := flowRow{"time": epoch, "source": "a", "interval_ns": time.Second, "packets": 7, "delay_count": 7,
-		"delay_min_ns": 992, "delay_mean_ns": 1000, "delay_max_ns": 1008, "delay_bounds_ns": []int64{992}, "delay_counts": []uint64{7}}
-	store(t, a, rowBatch(t, &older, "b", 0, row))
-	store(t, a, flowBatch(t, "server", 0))
-	answer, err := a.Windows(t.Context(), archive.Windows{From: epoch.Add(-time.Minute), To: epoch.Add(time.Minute), Points: 10})
-	if err != nil || len(answer.Windows) != 1 || answer.Windows[0].Packets != 7 || !(answer.Windows[0].Delay.Quantile(0.5) >= 992) {
-		t.Errorf("got %+v, %v", answer, err)
-	}
-}

@@ -212,11 +212,10 @@ func useAdminToken(o *api.ClientOptions, server *url.URL) error {
 	return nil
 }
 
-// adminTokens are where the administrator's token of a server on this machine can be; those created by an earlier version have it in
-// operator.token.
+// adminTokens are where the administrator's token of a server on this machine can be.
 func adminTokens(server *url.URL) []string {
 	folder := cmp.Or(os.Getenv("PILLION_DATA"), "/var/lib/pillion-server")
-	return []string{filepath.Join(labTokens, server.Port()+".token"), filepath.Join(folder, "admin.token"), filepath.Join(folder, "operator.token")}
+	return []string{filepath.Join(labTokens, server.Port()+".token"), filepath.Join(folder, "admin.token")}
 }
 
 // authorityBeside reads the certificate of the authority in the folder of a token.

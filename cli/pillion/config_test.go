@@ -78,14 +78,9 @@ func TestConfig(t *testing.T) {
 func TestTokenOfThisMachine(t *testing.T) {
 	server, _ := secure(t)
 	p := newProgram(t, nil)
-	p.write("data/operator.token", secret+"\n", 0o600)
+	p.write("data/admin.token", secret+"\n", 0o600)
 	p.write("data/ca.crt", certificateOf(server), 0o600)
 	p.environment = append(p.environment, "PILLION_SERVER="+server.Listener.Addr().String(), "PILLION_DATA="+filepath.Join(p.home, "data"))
-	if _, stderr, code := p.run("session", "list"); code != 0 {
-		t.Fatalf("with the token of a server that an earlier version created: exit %d, %s", code, stderr)
-	}
-	p.write("data/operator.token", "of-an-earlier-server\n", 0o600)
-	p.write("data/admin.token", secret+"\n", 0o600)
 	if _, stderr, code := p.run("session", "list"); code != 0 {
 		t.Fatalf("with the server's own token: exit %d, %s", code, stderr)
 	}

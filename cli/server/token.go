@@ -42,7 +42,7 @@ func (c *tokenCmd) read() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	path := authority.AdminPath(folder)
+	path := filepath.Join(folder, authority.AdminFile)
 	if c.Token == "join" {
 		path = filepath.Join(folder, authority.JoinFile)
 	}

@@ -21,12 +21,10 @@ func TestToken(t *testing.T) {
 	if _, err := c.read(); !errors.Is(err, errNoToken) || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without the file: %v", err)
 	}
-	for _, name := range []string{"operator.token", "admin.token"} { // an earlier version's, and the one that precedes it
-		if err := os.WriteFile(filepath.Join(folder, name), []byte("pt_"+name+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if token, err := c.read(); err != nil || token != "pt_"+name {
-			t.Errorf("%q, %v, want that of %s", token, err, name)
-		}
+	if err := os.WriteFile(filepath.Join(folder, "admin.token"), []byte("pt_1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if token, err := c.read(); err != nil || token != "pt_1" {
+		t.Errorf("%q, %v", token, err)
 	}
 }

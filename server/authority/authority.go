@@ -12,7 +12,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -135,21 +134,7 @@ const (
 const (
 	AdminFile = "admin.token"
 	JoinFile  = "join.token"
-	// formerAdminFile is the AdminFile of data directories from before it had its name.
-	formerAdminFile = "operator.token"
 )
-
-// AdminPath returns the file of a data directory with the first administrator's secret: AdminFile, unless only that of an earlier
-// version exists.
-func AdminPath(folder string) string {
-	path, former := filepath.Join(folder, AdminFile), filepath.Join(folder, formerAdminFile)
-	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
-		if _, err := os.Lstat(former); err == nil {
-			return former
-		}
-	}
-	return path
-}
 
 // Open loads keys, certificates, tokens and revocations from the folder and creates missing ones.
 // Created is true on the first start: then the files admin.token and join.token
@@ -349,7 +334,7 @@ func (a *Authority) firstTokens(ctx context.Context) (created bool, err error) {
 
 // Secrets returns the secrets of the first two tokens, while their files exist.
 func (a *Authority) Secrets() (admin, join string, err error) {
-	if admin, err = readSecret(AdminPath(a.folder)); err == nil {
+	if admin, err = readSecret(filepath.Join(a.folder, AdminFile)); err == nil {
 		join, err = readSecret(filepath.Join(a.folder, JoinFile))
 	}
 	if err != nil {

@@ -8,8 +8,7 @@ import (
 
 // The serial number of an agent's certificate has 20 octets (RFC 5280, the most): a mark,
 // the generation, and random ones. Later certificates of an agent have higher generations:
-// they begin with the time in nanoseconds. Earlier versions drew 16 random octets: those
-// certificates have generation 0.
+// they begin with the time in nanoseconds.
 const (
 	serialMark   = 0x50
 	serialLength = 20

@@ -261,7 +261,7 @@ func (t *Tokens) markRevoked() {
 	}
 }
 
-// recordRevocations adds to the list what it lacks: versions before it only marked tokens.
+// recordRevocations adds to the list what it lacks, because a server could not write it.
 func (t *Tokens) recordRevocations() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

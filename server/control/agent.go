@@ -61,13 +61,11 @@ type Task struct {
 // enrolment is the part of an agent's state that is stored on disk.
 type enrolment struct {
 	Name string `json:"name"`
-	// Serial and Key are of the certificate that was last issued; Key is empty if an
-	// earlier version issued it and it has not been used since.
+	// Serial and Key are of the certificate that was last issued;
 	Serial string `json:"serial"`
 	Key    string `json:"key,omitempty"`
-	// Previous and PreviousKey are of the certificate that was last used; it is valid
-	// until that of Serial is used. Both are empty if that is the same.
-	Previous    string    `json:"previous,omitempty"`
+	// PreviousKey is of the certificate that was last used; it is valid until that of Key is
+	// used. It is empty if that is the same.
 	PreviousKey string    `json:"previous_key,omitempty"`
 	Expires     time.Time `json:"expires"`
 	Enrolled    time.Time `json:"enrolled"`
@@ -76,7 +74,6 @@ type enrolment struct {
 	Revoked bool              `json:"revoked,omitempty"`
 	Labels  map[string]string `json:"labels,omitempty"`
 	// Token is the join token with which it joined, TokenLabels those that it gave.
-	// ApprovedLabels are, of an agent of an earlier version, its own at the upgrade.
 	Token       string            `json:"token,omitempty"`
 	TokenLabels map[string]string `json:"token_labels,omitempty"`
 	// Site whose aggregator it is, by its join token; no session selects it.

@@ -81,22 +81,20 @@ func (c *Control) Standing(name string, certificate authority.Certificate) error
 	switch {
 	case c.Revocations != nil && c.Revocations.AgentRevoked(name, generation), a != nil && a.Revoked:
 		return fmt.Errorf("admit agent %q: %w", name, ErrRevoked)
-	// Versions that kept no list of revocations issued certificates of generation 0: an
-	// unknown name with one may have been revoked and deleted.
-	case a == nil && (generation == 0 || c.Revocations == nil || len(c.agents) >= c.Options.Agents):
+	case a == nil && (c.Revocations == nil || len(c.agents) >= c.Options.Agents):
 		return fmt.Errorf("admit agent %q: %w", name, ErrNotFound)
 	case a == nil && !c.Leads(), a != nil && !c.Leads() && generation > authority.Generation(a.Serial):
 		return nil // the leading server has issued it, or records it
 	case a == nil:
 		c.recover(c.addAgent(enrolment{Name: name, Enrolled: c.Now()}), certificate)
 		return nil
-	case same(a.Serial, a.Key, certificate):
-		if a.Previous != "" || a.Key != certificate.Key {
-			a.Previous, a.PreviousKey, a.Key = "", "", certificate.Key
+	case a.Key == certificate.Key:
+		if a.PreviousKey != "" {
+			a.PreviousKey = ""
 			c.changed.agent(name)
 		}
 		return nil
-	case a.Previous != "" && same(a.Previous, a.PreviousKey, certificate):
+	case certificate.Key != "" && a.PreviousKey == certificate.Key:
 		return nil
 	case generation > authority.Generation(a.Serial):
 		c.recover(a, certificate)
@@ -109,14 +107,14 @@ func (c *Control) Standing(name string, certificate authority.Certificate) error
 // were restored.
 func (c *Control) recover(a *agent, certificate authority.Certificate) {
 	a.Serial, a.Key, a.Expires = certificate.Serial, certificate.Key, certificate.Expires
-	a.Previous, a.PreviousKey = "", ""
+	a.PreviousKey = ""
 	c.changed.agent(a.Name)
 	c.event("agent-recovered", event.Warning, a.Name, "", "the certificate of %s was issued after the backup from which this server was restored, and is accepted; approve its labels again", a.Name)
 	c.hurry()
 }
 
 // reconcile brings a stored agent and the list of revocations together: the agent may be
-// older, from a backup; versions without the list only marked the agent.
+// older, from a backup.
 func (c *Control) reconcile(e *enrolment) error {
 	if c.Revocations == nil {
 		return nil
@@ -187,15 +185,6 @@ func (c *Control) Site(name string) string {
 	return ""
 }
 
-// same reports whether a recorded certificate has the key of another. Of those that an
-// earlier version recorded, only the serial number is known.
-func same(serial, key string, certificate authority.Certificate) bool {
-	if key == "" {
-		return serial == certificate.Serial
-	}
-	return key == certificate.Key
-}
-
 // Renewed records the new certificate of an agent. Until it is used, the one that was
 // last used stays valid, however often the agent asks for another.
 func (c *Control) Renewed(name string, certificate authority.Certificate) error {
@@ -203,8 +192,8 @@ func (c *Control) Renewed(name string, certificate authority.Certificate) error 
 		if a.Revoked {
 			return ErrRevoked
 		}
-		if !same(a.Serial, a.Key, certificate) && a.Previous == "" {
-			a.Previous, a.PreviousKey = a.Serial, a.Key
+		if a.Key != certificate.Key && a.PreviousKey == "" {
+			a.PreviousKey = a.Key
 		}
 		a.Serial, a.Key, a.Expires = certificate.Serial, certificate.Key, certificate.Expires
 		return nil

@@ -1,10 +1,7 @@
 package control
 
 import (
-	"encoding/json"
 	"errors"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"pillion.dev/server/authority"
@@ -61,41 +58,6 @@ func TestClaimRepeatedWithTheSameKey(t *testing.T) {
 		}
 		if _, err := b.control.Claim("h2", certificate("1"), grant); !errors.Is(err, ErrExists) {
 			t.Errorf("a revoked agent: %v", err)
-		}
-	})
-}
-
-// TestLabelsAreApprovedAtTheUpgrade: agents of a version without approval keep their
-// labels, once.
-func TestLabelsAreApprovedAtTheUpgrade(t *testing.T) {
-	bed(t, func(b *testbed) {
-		b.join("h1")
-		b.stop()
-		path := filepath.Join(b.dir, "agents.json")
-		var file map[string]any
-		text, err := os.ReadFile(path)
-		if err == nil {
-			err = json.Unmarshal(text, &file)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		delete(file, "format")
-		delete(file["agents"].([]any)[0].(map[string]any), "key")
-		if text, err = json.Marshal(file); err == nil {
-			err = os.WriteFile(path, text, 0o600)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		b.boot()
-		if err := b.control.Standing("h1", certificate("1")); err != nil {
-			t.Errorf("certificate of the earlier version: %v", err)
-		}
-		b.stop()
-		b.boot()
-		if a, err := b.control.Agent("h1"); err != nil || a.ApprovedLabels["site"] != "a" {
-			t.Errorf("got %+v, %v", a.ApprovedLabels, err)
 		}
 	})
 }

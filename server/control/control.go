@@ -134,9 +134,8 @@ type Control struct {
 	numbered uint32               // none up to this one is unused
 	sessions map[string]*record
 	runs     []pastRun // oldest first
-	// changed items are written at the end of a round; format is that of the store.
+	// changed items are written at the end of a round.
 	changed changes
-	format  int
 	stale   stale
 	// unenrolled agents were refused because there were too many.
 	unenrolled uint64

@@ -18,7 +18,6 @@ import (
 const (
 	agentsKept      = "agents"
 	retiredKept     = "retired" // numbers of agents that were deleted lately, and when
-	formatKept      = "format"
 	sessionsKept    = "sessions"
 	runsKept        = "runs"
 	assignmentsKept = "assignments"
@@ -27,7 +26,6 @@ const (
 // Documents are the files of the state, if it is kept in files.
 var Documents = []store.Document{
 	{Collection: agentsKept, Sections: []store.Section{
-		{Name: formatKept, Kind: store.Value},
 		{Name: agentsKept, Kind: store.List, Key: []string{"name"}},
 		{Name: retiredKept, Kind: store.Map, Optional: true},
 	}},
@@ -37,9 +35,6 @@ var Documents = []store.Document{
 	}},
 	{Collection: assignmentsKept, Sections: []store.Section{{Name: assignmentsKept, Kind: store.Map}}},
 }
-
-// agentsFormat is that of agents; versions before labels had to be approved wrote none.
-const agentsFormat = 1
 
 // items are the keys of a collection that differ from the store.
 type items map[string]bool
@@ -70,8 +65,6 @@ type pastRun struct {
 
 // state is what the store has.
 type state struct {
-	// format is 0 in a store of versions before labels had to be approved.
-	format      int
 	agents      map[string]enrolment
 	retired     map[uint32]time.Time
 	sessions    []saved
@@ -99,8 +92,6 @@ func (c *Control) read(ctx context.Context) (*state, error) {
 func (s *state) add(key string, item []byte) (err error) {
 	section, own := store.Own(key)
 	switch section {
-	case formatKept:
-		return json.Unmarshal(item, &s.format)
 	case agentsKept:
 		var e enrolment
 		err = json.Unmarshal(item, &e)
@@ -183,15 +174,10 @@ func (c *Control) restore(s *state) error {
 	now, before := c.Now(), c.agents
 	c.agents, c.sessions, c.numbers = map[string]*agent{}, map[string]*record{}, map[uint32]bool{}
 	c.retired, c.runs, c.numbered, c.adoptUntil = s.retired, s.runs, 0, time.Time{}
-	c.changed, c.format = changes{}, s.format
+	c.changed = changes{}
 	c.plan, c.stale = plan{}, stale{sessions: true, everyone: true, addresses: true, agents: map[string]bool{}}
 	for _, name := range slices.Sorted(maps.Keys(s.agents)) {
 		e := s.agents[name]
-		if s.format == 0 {
-			// Once: what sessions selected before the upgrade they select after it.
-			e.ApprovedLabels = e.OwnLabels
-			c.changed.agent(name)
-		}
 		if err := c.reconcile(&e); err != nil {
 			return err
 		}
@@ -203,14 +189,7 @@ func (c *Control) restore(s *state) error {
 			c.numbers[e.Number] = true
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.agents)) { // of a version without numbers
-		c.number(c.agents[name])
-	}
 	for _, one := range s.sessions {
-		if len(one.Key) == 0 { // saved by an earlier version
-			one.Key = session.NewKey()
-			c.changed.session(one.Spec.Name)
-		}
 		c.sessions[one.Spec.Name] = &record{saved: one, changed: now}
 	}
 	for name, sent := range s.assignments {
@@ -248,9 +227,6 @@ func (c *Control) take(changed changes) map[string]map[string]any {
 		for key := range keys {
 			taken[collection][key] = c.item(key, runs)
 		}
-	}
-	if taken[agentsKept] != nil && c.format != agentsFormat {
-		taken[agentsKept][formatKept] = agentsFormat
 	}
 	return taken
 }
@@ -319,8 +295,6 @@ func (c *Control) write() error {
 				section, own := store.Own(key)
 				c.changed.add(collection, section, own)
 			}
-		} else if collection == agentsKept {
-			c.format = agentsFormat
 		}
 		c.mu.Unlock()
 	}

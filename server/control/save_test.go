@@ -15,12 +15,10 @@ import (
 	"pillion.dev/session"
 )
 
-// TestFilesOfEarlierVersions: files of versions that wrote whole documents are read, and
-// written again as they were.
-func TestFilesOfEarlierVersions(t *testing.T) {
+// TestFilesAreAsWritten: what a server read from its files it writes the same way.
+func TestFilesAreAsWritten(t *testing.T) {
 	at := time.Date(2024, 2, 29, 12, 0, 0, 0, time.UTC)
 	type agentsFile struct {
-		Format  int                  `json:"format,omitempty"`
 		Agents  []enrolment          `json:"agents"`
 		Retired map[uint32]time.Time `json:"retired,omitempty"`
 	}
@@ -36,7 +34,7 @@ func TestFilesOfEarlierVersions(t *testing.T) {
 	}
 	folder := t.TempDir()
 	for name, document := range map[string]any{
-		"agents": agentsFile{agentsFormat, []enrolment{
+		"agents": agentsFile{[]enrolment{
 			{Name: "h1", Serial: "1", Number: 2, Enrolled: at, OwnLabels: map[string]string{"a": "<&>"}},
 			{Name: "h2", Serial: "2", Number: 1, Interfaces: []session.Interface{{Name: "eth0", Addresses: []string{"10.0.0.1/24"}}}},
 		}, map[uint32]time.Time{3: at, 10: at}},
@@ -72,9 +70,7 @@ func TestFilesOfEarlierVersions(t *testing.T) {
 		}
 		for key := range kept {
 			section, own := store.Own(key)
-			if section != formatKept {
-				c.changed.add(d.Collection, section, own)
-			}
+			c.changed.add(d.Collection, section, own)
 		}
 	}
 	if err := c.Flush(); err != nil {
@@ -123,8 +119,8 @@ func TestOnlyChangesAreWritten(t *testing.T) {
 	if err := f.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	if len(kept.written) != 1001 {
-		t.Errorf("wrote %d items for 1000 new agents, want them and the format", len(kept.written))
+	if len(kept.written) != 1000 {
+		t.Errorf("wrote %d items for 1000 new agents, want them", len(kept.written))
 	}
 	clear(kept.written)
 	expect("nothing")

@@ -107,7 +107,7 @@ func (b *catalog) set(key string, item []byte, before map[string]*domain) error 
 	return nil
 }
 
-// keepUse takes over when the domain and its tables were last used. Earlier versions did not save it.
+// keepUse takes over when the domain and its tables were last used.
 func (d *domain) keepUse(old *domain, now int64) {
 	used := map[string]int64{}
 	if old != nil {

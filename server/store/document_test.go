@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// hosts, history and tables are documents as earlier versions wrote them.
+// hosts, history and tables are documents.
 type hosts struct {
 	Format int `json:"format,omitempty"`
 	Hosts  []host

@@ -140,7 +140,7 @@ def _configuration():
 
 def _admin_tokens(port):
     folder = os.environ.get("PILLION_DATA") or "/var/lib/pillion-server"
-    return [os.path.join(LAB_TOKENS, "%d.token" % port), *(os.path.join(folder, name) for name in ("admin.token", "operator.token"))]
+    return [os.path.join(LAB_TOKENS, "%d.token" % port), os.path.join(folder, "admin.token")]
 
 
 def _read_token(path):
