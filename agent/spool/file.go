@@ -24,7 +24,8 @@ const (
 type file struct {
 	number, epoch uint64
 	size          int64
-	held          int      // batches that are not done
+	written, held amount   // held are not done
+	slot          int      // in the counts
 	opened        *os.File // nil until first used
 	removed       bool
 	// unrecorded: Options.Recorded failed after a batch was written.
@@ -57,7 +58,7 @@ func (s *Spool) open(f *file) (opened *os.File, err error) {
 // hold records that a batch is in the file.
 func (f *file) hold(e *entry, offset int64) {
 	e.file, e.offset = f, offset
-	f.held++
+	f.held = f.held.plus(1, int64(e.rows))
 }
 
 // lockFolder locks the folder against other processes while the file is open.
@@ -89,6 +90,9 @@ func (s *Spool) recover() error {
 	if err != nil {
 		return err
 	}
+	if err := s.counts.open(s.dir); err != nil {
+		s.log.Warn("the counts of batches in the spool are lost: those missing in damaged files are not counted at this start", "error", err)
+	}
 	for _, found := range names {
 		number, epoch, ok := parseFileName(found.Name())
 		if !ok || !found.Type().IsRegular() {
@@ -101,6 +105,7 @@ func (s *Spool) recover() error {
 		}
 		s.load(&file{number: number, epoch: epoch, size: info.Size()})
 	}
+	s.countMissing()
 	for s.diskBytes > s.options.LimitBytes && s.makeRoom() {
 	}
 	return nil
@@ -114,7 +119,8 @@ func (s *Spool) load(f *file) {
 		// A bad sector must not stop the agent.
 		data, err = os.ReadFile(s.path(f))
 	}
-	lost := scan(data, f.epoch, func(offset int64, envelope measure.Envelope, delivered bool) {
+	skipped := scan(data, f.epoch, func(offset int64, envelope measure.Envelope, delivered bool) {
+		f.written = f.written.plus(1, int64(envelope.Rows))
 		if s.options.Found != nil {
 			s.options.Found(envelope)
 		}
@@ -124,15 +130,15 @@ func (s *Spool) load(f *file) {
 			s.hold(e)
 		}
 	})
-	if err != nil {
-		lost = damage{1, f.size}
+	if err != nil || skipped > 0 {
+		s.log.Warn("skip what cannot be read of the spool", "file", f.name(), "bytes", skipped, "error", err)
 	}
-	s.stats.Damaged += lost.places
-	if lost.places > 0 {
-		s.log.Warn("skip damaged parts of the spool", "file", f.name(), "places", lost.places, "bytes", lost.bytes, "error", err)
+	if err != nil { // or it is deleted
+		_ = os.Rename(s.path(f), s.path(f)+".damaged")
 	}
+	s.countLost(f)
 	s.note(f)
-	if f.held == 0 {
+	if f.held.batches == 0 {
 		s.remove(f)
 	}
 }
@@ -177,6 +183,8 @@ func (s *Spool) write(e *entry, payload []byte) error {
 	}
 	f := s.active
 	f.hold(e, f.size)
+	f.written = f.written.plus(1, int64(e.rows))
+	s.counts.save(f)
 	f.size += e.size
 	s.diskBytes += e.size
 	e.report(nil)
@@ -197,7 +205,7 @@ func (s *Spool) append(e *entry, payload []byte) error {
 	}
 	if s.active == nil {
 		s.number++
-		s.active = &file{number: s.number, epoch: s.epoch}
+		s.active = &file{number: s.number, epoch: s.epoch, slot: s.counts.take()}
 	}
 	f := s.active
 	opened, err := s.open(f)
@@ -220,7 +228,7 @@ func (s *Spool) append(e *entry, payload []byte) error {
 func (s *Spool) seal() {
 	f := s.active
 	s.active = nil
-	if f != nil && f.held == 0 {
+	if f != nil && f.held.batches == 0 {
 		s.remove(f)
 	}
 }
@@ -229,12 +237,14 @@ func (s *Spool) seal() {
 // restart.
 func (s *Spool) release(e *entry) {
 	f := e.file
-	if f.held--; f.held == 0 && f != s.active {
+	f.held = f.held.plus(-1, -int64(e.rows))
+	if f.held.batches == 0 && f != s.active {
 		s.remove(f)
 	}
 	if f.removed {
 		return
 	}
+	s.counts.save(f)
 	opened, err := s.open(f)
 	if err == nil {
 		_, err = opened.WriteAt([]byte{deliveredMark}, e.offset)
@@ -285,6 +295,7 @@ func (s *Spool) remove(f *file) {
 		return
 	}
 	f.removed = true
+	s.counts.clear(f)
 	s.diskBytes -= f.size
 	f.opened.Close()
 	if err := os.Remove(s.path(f)); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -405,7 +416,7 @@ func (s *Spool) sync() {
 		return
 	}
 	var err error
-	for _, path := range append(paths, s.dir) {
+	for _, path := range append(paths, filepath.Join(s.dir, countsFile), s.dir) {
 		err = errors.Join(err, syncPath(path))
 	}
 	if err != nil {
@@ -458,5 +469,5 @@ func (s *Spool) Close() error {
 	}
 	s.mu.Unlock()
 	s.sync()
-	return errors.Join(err, s.lock.Close())
+	return errors.Join(err, s.counts.file.Close(), s.lock.Close())
 }

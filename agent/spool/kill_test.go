@@ -40,6 +40,9 @@ func child(dir, from string) error {
 	if err != nil {
 		return err
 	}
+	if lost := s.Stats(); lost.DroppedBatches > 0 {
+		return fmt.Errorf("%d batches are reported as dropped", lost.DroppedBatches)
+	}
 	conn, err := net.Dial("unix", filepath.Join(dir, "socket"))
 	if err != nil {
 		return err
@@ -156,7 +159,9 @@ func killChild(t *testing.T, dir string, listener net.Listener, v *server, repli
 			}
 		}
 	}
-	_ = command.Wait() // killed
+	if err := command.Wait(); command.ProcessState.Exited() {
+		t.Fatalf("the child was not killed: %v", err)
+	}
 	if err := <-served; err != nil {
 		t.Fatal(err)
 	}

@@ -251,19 +251,19 @@ func (s *Spool) count(e *entry, o outcome) {
 		s.stats.RejectedRows += int64(e.rows)
 	case damaged:
 		s.stats.Damaged++
-		s.lose(e.line.stream, int64(e.rows))
+		s.lose(e.line.stream, amount{1, int64(e.rows)})
 	case dropped:
-		s.lose(e.line.stream, int64(e.rows))
+		s.lose(e.line.stream, amount{1, int64(e.rows)})
 	}
 }
 
-// lose counts a batch that will not be delivered.
-func (s *Spool) lose(stream string, rows int64) {
-	s.stats.DroppedBatches++
-	s.stats.DroppedRows += rows
+// lose counts batches that will not be delivered.
+func (s *Spool) lose(stream string, a amount) {
+	s.stats.DroppedBatches += a.batches
+	s.stats.DroppedRows += a.rows
 	loss := s.stats.Lost[stream]
-	loss.Batches++
-	loss.Rows += rows
+	loss.Batches += a.batches
+	loss.Rows += a.rows
 	s.stats.Lost[stream] = loss
 }
 

@@ -76,33 +76,23 @@ func parseRecord(data []byte, epoch uint64) (e measure.Envelope, delivered, ok b
 	return e, data[0] == deliveredMark, measure.Checksum(e.Payload) == e.Checksum
 }
 
-// damage counts what a scan had to skip.
-type damage struct {
-	// places are regions without an intact record.
-	places int64
-	bytes  int64
-}
-
-// scan calls found for each intact record and counts the damage between them. After a
+// scan calls found for each intact record and returns how many bytes are not in one. After a
 // damaged record it continues at the next marker: neither is its length trusted, as it
 // may be torn, and the next record may start inside it.
-func scan(data []byte, epoch uint64, found func(offset int64, e measure.Envelope, delivered bool)) (lost damage) {
+func scan(data []byte, epoch uint64, found func(offset int64, e measure.Envelope, delivered bool)) (skipped int64) {
 	mark := marker(epoch)
-	for at, lostUpTo := 0, -1; at < len(data); {
+	for at := 0; at < len(data); {
 		if e, delivered, ok := parseRecord(data[at:], epoch); ok {
 			found(int64(at), e, delivered)
 			at += int(recordSize(&e))
 			continue
 		}
-		if at != lostUpTo {
-			lost.places++
-		}
 		next := len(data)
 		if i := bytes.Index(data[min(at+2, len(data)):], mark); i >= 0 {
 			next = at + 1 + i
 		}
-		lost.bytes += int64(next - at)
-		at, lostUpTo = next, next
+		skipped += int64(next - at)
+		at = next
 	}
-	return lost
+	return skipped
 }

@@ -135,7 +135,8 @@ type Spool struct {
 	written      *sync.Cond
 	lines        map[lineKey]*line
 	number       uint64 // of the last file
-	active       *file  // being written; nil until the next write
+	counts       counts
+	active       *file // being written; nil until the next write
 	// unsynced were written since the last sync.
 	unsynced []*file
 	// unrecorded counts files whose contents are not recorded; pinned are those without
@@ -169,7 +170,7 @@ type Stats struct {
 	// MemoryBytes are held in memory only because writing fails.
 	MemoryBytes int64
 	WriteErrors int64
-	// Lost counts what was dropped, by stream.
+	// Lost counts what was dropped, by stream; under "" what was missing in damaged files when the spool was opened.
 	Lost map[string]Loss
 }
 
@@ -217,6 +218,7 @@ func Open(dir string, options Options) (*Spool, error) {
 		err = s.recover()
 	}
 	if err != nil {
+		s.counts.file.Close()
 		lock.Close()
 		return nil, fmt.Errorf("open spool %q: %w", dir, err)
 	}
@@ -291,7 +293,7 @@ func (s *Spool) enter(envelope measure.Envelope, kept func(measure.Key, error)) 
 	if s.closed {
 		if kept == nil {
 			s.stats.WrittenRows += int64(envelope.Rows)
-			s.lose(envelope.Stream, int64(envelope.Rows))
+			s.lose(envelope.Stream, amount{1, int64(envelope.Rows)})
 		}
 		return fmt.Errorf("put batch of %q: %w", envelope.Stream, ErrClosed)
 	}
@@ -308,7 +310,7 @@ func (s *Spool) refuse(stream string, rows int64, err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stats.WrittenRows += rows
-	s.lose(stream, rows)
+	s.lose(stream, amount{1, rows})
 	return err
 }
 

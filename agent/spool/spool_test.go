@@ -236,43 +236,78 @@ func TestAcknowledgedIsNotSentAgain(t *testing.T) {
 	}
 }
 
+// TestDamagedFilesAreSkippedAndCounted: batches that were put and are not there any more are counted once, by
+// whatever they were lost; what was never put, as the torn end that a kill leaves, or was delivered is not.
 func TestDamagedFilesAreSkippedAndCounted(t *testing.T) {
+	rewrite := func(change func(data []byte) []byte) func(string) error {
+		return func(path string) error {
+			data, err := os.ReadFile(path)
+			return errors.Join(err, os.WriteFile(path, change(data), 0o600))
+		}
+	}
+	other := func(name string, damage func(string) error) func(string) error {
+		return func(path string) error { return damage(filepath.Join(filepath.Dir(path), name)) }
+	}
+	torn := func(d []byte) []byte { return append(d, d[:len(d)/10-7]...) }
 	for _, test := range []struct {
-		name   string
-		damage func(data []byte) []byte
-		want   int64
-		places int64
+		name       string
+		damage     func(path string) error
+		held, lost int64
 	}{
-		{"torn", func(d []byte) []byte { return d[:len(d)-7] }, 9, 1},
-		{"bit flips", func(d []byte) []byte { d[len(d)/2] ^= 1; return d }, 9, 1},
-		{"all zero", func(d []byte) []byte { return make([]byte, len(d)) }, 0, 1},
-		{"empty", func([]byte) []byte { return nil }, 0, 0},
-		{"rubbish before", func(d []byte) []byte { return append(bytes.Repeat([]byte("PSP1"), 99), d...) }, 10, 1},
+		{"cut in the last", rewrite(func(d []byte) []byte { return d[:len(d)-7] }), 7, 1},
+		{"halved", rewrite(func(d []byte) []byte { return d[:len(d)/2] }), 3, 5},
+		{"bit", rewrite(func(d []byte) []byte { d[len(d)/2] ^= 1; return d }), 7, 1},
+		{"bit of a delivered one", rewrite(func(d []byte) []byte { d[60] ^= 1; return d }), 8, 0},
+		{"all zero", rewrite(func(d []byte) []byte { return make([]byte, len(d)) }), 0, 8},
+		{"empty", rewrite(func([]byte) []byte { return nil }), 0, 8},
+		{"deleted", os.Remove, 0, 8},
+		{"unreadable", func(path string) error { return errors.Join(os.Remove(path), os.Mkdir(path, 0o700)) }, 0, 8},
+		{"rubbish before", rewrite(func(d []byte) []byte { return append(bytes.Repeat([]byte("PSP1"), 99), d...) }), 8, 0},
+		{"torn end of a batch that was never put", rewrite(torn), 8, 0},
+		{"counts deleted", other(countsFile, os.Remove), 8, 0},
+		{"counts zero", other(countsFile, rewrite(func(d []byte) []byte { return make([]byte, len(d)) })), 8, 0},
+		{"counts halved", other(countsFile, rewrite(func(d []byte) []byte { return d[:len(d)/2] })), 8, 0},
+		{"counts unreadable", other(countsFile, func(path string) error { return errors.Join(os.Remove(path), os.Mkdir(path, 0o700)) }), 8, 0},
+		{"lock deleted", other("lock", os.Remove), 8, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dir, v := t.TempDir(), newServer()
-			s := openAt(t, dir, Options{})
+			s := openAt(t, dir, Options{Window: 1})
 			for i := range uint64(10) {
 				put(t, s, "a", i, 100)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			if err := s.Run(ctx, func(ctx context.Context, e measure.Envelope) error { // the first two
+				if len(v.order) == 2 {
+					cancel()
+				}
+				return v.send(ctx, e)
+			}); err != nil {
+				t.Fatal(err)
 			}
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
 			}
 			files, _ := filepath.Glob(filepath.Join(dir, "*"+suffix))
-			data, err := os.ReadFile(files[0])
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(files[0], test.damage(data), 0o600); err != nil {
+			if err := test.damage(files[0]); err != nil {
 				t.Fatal(err)
 			}
 			s = openAt(t, dir, Options{})
-			if stats := s.Stats(); stats.Batches != test.want || stats.Damaged != test.places {
-				t.Errorf("%d held, %d damaged places; want %d, %d", stats.Batches, stats.Damaged, test.want, test.places)
+			stats := s.Stats()
+			if stats.Batches != test.held || stats.Damaged != test.lost || stats.DroppedBatches != test.lost || stats.DroppedRows != test.lost ||
+				stats.WrittenRows != test.held+test.lost || stats.Lost[""].Rows != test.lost {
+				t.Errorf("want %d held and %d lost, got %+v", test.held, test.lost, stats)
 			}
+			put(t, s, "a", 10, 100)
 			run(t, s, v.send)
 			drain(t, s)
 			v.check(t)
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if again := openAt(t, dir, Options{}).Stats(); again.DroppedBatches != 0 || again.Batches != 0 {
+				t.Errorf("once more: %+v", again)
+			}
 		})
 	}
 }

@@ -99,6 +99,7 @@ type lost struct {
 	Instance string `json:"instance"`
 	Dropped  int64  `json:"dropped,omitempty"`
 	Rejected int64  `json:"rejected,omitempty"`
+	Damaged  int64  `json:"damaged,omitempty"`
 }
 
 func (e enrolment) clone() enrolment {

@@ -207,12 +207,13 @@ func TestEventsOncePerChange(t *testing.T) {
 		expect("it is 8 s ahead", "clock-agrees", 0)
 		b.on("h1", func(h *host) { h.ahead = 0 })
 		expect("it agrees", "clock-agrees", 1)
-		b.on("h1", func(h *host) { h.spool.Damaged = 2 })
-		expect("two places of the spool are damaged", "spool-damaged", 1)
+		b.on("h1", func(h *host) { h.spool.Damaged, h.spool.DroppedBatches = 2, 2 })
+		expect("two batches are lost by damage", "spool-damaged", 1)
 		expect("they stay so", "spool-damaged", 1)
-		b.on("h1", func(h *host) { h.spool.DroppedBatches = 3 })
+		expect("the spool was not full", "spool-dropped", 0)
+		b.on("h1", func(h *host) { h.spool.DroppedBatches = 5 })
 		expect("three batches", "spool-dropped", 1)
-		b.on("h1", func(h *host) { h.spool.DroppedBatches = 9 })
+		b.on("h1", func(h *host) { h.spool.DroppedBatches = 11 })
 		expect("six more at once", "spool-dropped", 1)
 		b.pass(time.Minute)
 		expect("six more", "spool-dropped", 2)
@@ -241,24 +242,28 @@ func TestLossesWhileTheServerIsDown(t *testing.T) {
 	bed(t, func(b *testbed) {
 		b.join("h1")
 		for _, row := range []struct {
-			name              string
-			change            func(*host)
-			dropped, rejected int
+			name                       string
+			change                     func(*host)
+			dropped, rejected, damaged int
 		}{
-			{"none yet", func(*host) {}, 0, 0},
-			{"dropped", func(h *host) { h.spool.DroppedBatches = 3 }, 1, 0},
-			{"nothing new", func(*host) {}, 1, 0},
-			{"more of both", func(h *host) { h.spool.DroppedBatches, h.spool.Rejected = 4, 1 }, 2, 1},
-			{"the agent restarts", func(h *host) { h.instance, h.spool = "later", session.Spool{} }, 2, 1},
-			{"and drops", func(h *host) { h.instance, h.spool.DroppedBatches = "last", 9 }, 3, 1},
-			{"nothing more", func(*host) {}, 3, 1},
+			{"none yet", func(*host) {}, 0, 0, 0},
+			{"dropped", func(h *host) { h.spool.DroppedBatches = 3 }, 1, 0, 0},
+			{"nothing new", func(*host) {}, 1, 0, 0},
+			{"more of both", func(h *host) { h.spool.DroppedBatches, h.spool.Rejected = 4, 1 }, 2, 1, 0},
+			{"the agent restarts", func(h *host) { h.instance, h.spool = "later", session.Spool{} }, 2, 1, 0},
+			{"and drops", func(h *host) { h.instance, h.spool.DroppedBatches = "last", 9 }, 3, 1, 0},
+			{"nothing more", func(*host) {}, 3, 1, 0},
+			{"it restarts with damaged files", func(h *host) { h.instance, h.spool = "damaged", session.Spool{Damaged: 2, DroppedBatches: 2} }, 3, 1, 1},
+			{"and as many are damaged again", func(h *host) { h.instance = "again" }, 3, 1, 2},
 		} {
 			b.stop()
 			b.on("h1", row.change)
 			b.boot()
 			b.pass(5 * time.Second)
-			if dropped, rejected := b.eventCount("spool-dropped"), b.eventCount("batch-rejected"); dropped != row.dropped || rejected != row.rejected {
-				t.Errorf("%s: %d events of dropped batches and %d of rejected, want %d and %d", row.name, dropped, rejected, row.dropped, row.rejected)
+			for kind, want := range map[string]int{"spool-dropped": row.dropped, "batch-rejected": row.rejected, "spool-damaged": row.damaged} {
+				if got := b.eventCount(kind); got != want {
+					t.Errorf("%s: %d events of kind %s, want %d", row.name, got, kind, want)
+				}
 			}
 		}
 	})

@@ -75,11 +75,14 @@ func (c *Control) observe(a *agent, before session.State, first bool) {
 		c.event("thinning-ended", event.Info, a.Name, "", "applications that report to %s are asked to send all samples again", a.Name)
 	}
 	held, reported := a.state.Spool, &a.Lost
-	if held.Damaged > before.Spool.Damaged && a.quietly("spool-damaged", a.lastReport) {
-		c.event("spool-damaged", event.Error, a.Name, "", "files in the spool of %s are damaged: the batches in %s are lost", a.Name, quantity.Count(held.Damaged, "place"))
-	}
 	if reported.Instance != a.state.Instance {
 		*reported = lost{Instance: a.state.Instance} // the counter was reset
+	}
+	if held.Damaged > reported.Damaged && a.quietly("spool-damaged", a.lastReport) {
+		c.event("spool-damaged", event.Error, a.Name, "", "files in the spool of %s are damaged or missing: %s are lost",
+			a.Name, quantity.Count(held.Damaged-reported.Damaged, "batch"))
+		reported.Damaged = held.Damaged
+		c.changed.agent(a.Name)
 	}
 	if held.Rejected > reported.Rejected && a.quietly("batch-rejected", a.lastReport) {
 		c.event("batch-rejected", event.Error, a.Name, "", "the server permanently rejected %s of %s: %d since the agent started",
@@ -87,10 +90,10 @@ func (c *Control) observe(a *agent, before session.State, first bool) {
 		reported.Rejected = held.Rejected
 		c.changed.agent(a.Name)
 	}
-	if held.DroppedBatches > reported.Dropped && a.quietly("spool-dropped", a.lastReport) {
-		c.event("spool-dropped", event.Error, a.Name, "", "the full spool of %s dropped %s: %s with %s since the agent started",
-			a.Name, quantity.Count(held.DroppedBatches-reported.Dropped, "batch"), quantity.Count(held.DroppedBatches, "batch"), quantity.Count(held.DroppedRows, "row"))
-		reported.Dropped = held.DroppedBatches
+	if dropped := held.DroppedBatches - held.Damaged; dropped > reported.Dropped && a.quietly("spool-dropped", a.lastReport) {
+		c.event("spool-dropped", event.Error, a.Name, "", "the full spool of %s dropped %s; since the agent started %s with %s were lost",
+			a.Name, quantity.Count(dropped-reported.Dropped, "batch"), quantity.Count(held.DroppedBatches, "batch"), quantity.Count(held.DroppedRows, "row"))
+		reported.Dropped = dropped
 		c.changed.agent(a.Name)
 	}
 }
