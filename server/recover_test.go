@@ -75,9 +75,14 @@ func TestMissingFilesOfTheServer(t *testing.T) {
 	}
 	s := start(t, folder)
 	client, fingerprint := s.client(t, s.operator), s.welcome.Fingerprint
-	within(t, "an event says it", func() bool {
+	within(t, "events say it, and how many rows are lost", func() bool {
 		events, err := client.Server.ListEvents(t.Context(), &pillionv1.ListEventsRequest{Kind: "state-damaged", Limit: 9})
-		return err == nil && len(events.Events) == 1 && strings.Contains(events.Events[0].Message, "archive.duckdb is missing, and a new archive begins")
+		said := ""
+		for _, e := range events.GetEvents() {
+			said += e.Message + "\n"
+		}
+		return err == nil && len(events.Events) == 2 && strings.Contains(said, "archive.duckdb is missing, and a new archive begins") &&
+			strings.Contains(said, "that were acknowledged are lost unless a backup is restored")
 	})
 	s.stop()
 	key := filepath.Join(folder, "authority", "authority.pem")

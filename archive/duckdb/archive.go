@@ -51,6 +51,8 @@ type Options struct {
 	Queries archive.Queries
 	// Arrivals are the streams whose arrivals are followed.
 	Arrivals []string
+	// Folder is the server's data directory, of which store.Notices tells what was lost; by default that of the file.
+	Folder string
 }
 
 // Archive implements archive.Archive.
@@ -66,6 +68,7 @@ type Archive struct {
 	broken atomic.Bool // db must be opened again
 	closed bool
 	damage atomic.Pointer[error] // the first damaged block that was found
+	lost   atomic.Int64          // acknowledged rows that were missing at the start
 
 	queries chan struct{} // one element for each process that answers a query
 
@@ -103,7 +106,7 @@ const fileName = "archive.duckdb"
 
 func init() {
 	archive.Register("duckdb", func(path string, o archive.Options) (archive.Archive, error) {
-		return Open(cmp.Or(path, filepath.Join(o.Folder, fileName)), Options{Memory: o.Memory, Quota: o.Quota, Queries: o.Queries, Arrivals: o.Arrivals, Now: o.Now})
+		return Open(cmp.Or(path, filepath.Join(o.Folder, fileName)), Options{Memory: o.Memory, Quota: o.Quota, Queries: o.Queries, Arrivals: o.Arrivals, Now: o.Now, Folder: o.Folder})
 	})
 }
 
@@ -139,6 +142,7 @@ func Open(path string, options Options) (*Archive, error) {
 		}
 		return nil, fmt.Errorf("open archive %s: %w", path, err)
 	}
+	a.compareAcknowledged()
 	return a, nil
 }
 

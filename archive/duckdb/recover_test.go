@@ -10,6 +10,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"pillion.dev/archive"
+	local "pillion.dev/internal/store"
 )
 
 // flip inverts a bit of a file.
@@ -135,5 +136,76 @@ func TestDamagedLog(t *testing.T) {
 	after, err := os.ReadFile(path)
 	if err != nil || string(after) != string(text) {
 		t.Errorf("the damaged archive was changed, %v", err)
+	}
+}
+
+// TestCutLog: rows that were acknowledged and are not in the archive any more are counted, once; a process that
+// is killed loses none, and leaves none that would count.
+func TestCutLog(t *testing.T) {
+	rewrite := func(change func([]byte) []byte) func(string) error {
+		return func(path string) error {
+			text, err := os.ReadFile(path)
+			return errors.Join(err, os.WriteFile(path, change(text), 0o600))
+		}
+	}
+	log := func(damage func(string) error) func(string) error {
+		return func(path string) error { return damage(path + ".wal") }
+	}
+	acknowledged := func(damage func(string) error) func(string) error {
+		return func(path string) error { return damage(path + ".acknowledged") }
+	}
+	half := rewrite(func(text []byte) []byte { return text[:len(text)/2] })
+	empty := rewrite(func([]byte) []byte { return nil })
+	zeros := rewrite(func(text []byte) []byte { return make([]byte, len(text)) })
+	for _, test := range []struct {
+		name        string
+		damage      func(path string) error
+		least, most int64
+	}{
+		{"killed", func(string) error { return nil }, 0, 0},
+		{"log halved", log(half), 1, 899},
+		{"log empty", log(empty), 900, 900},
+		{"log deleted", log(os.Remove), 900, 900},
+		{"both deleted", func(path string) error { return errors.Join(os.Remove(path), os.Remove(path+".wal")) }, 1000, 1000},
+		{"acknowledged deleted", acknowledged(os.Remove), 0, 0},
+		{"acknowledged empty", acknowledged(empty), 0, 0},
+		{"acknowledged halved", acknowledged(half), 0, 0},
+		{"acknowledged zero", acknowledged(zeros), 0, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			folder, killed := t.TempDir(), t.TempDir()
+			a := open(t, filepath.Join(folder, "a.duckdb"), Options{})
+			store(t, a, batch(t, "x", everything, 1, 0, 100))
+			c, err := connect(a.db)
+			if err == nil {
+				err = c.exec(t.Context(), "CHECKPOINT")
+				c.close()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range 9 {
+				store(t, a, batch(t, "x", everything, uint64(2+i), 100*i, 100*i+100))
+			}
+			if err := os.CopyFS(killed, os.DirFS(folder)); err != nil { // the files as a kill leaves them
+				t.Fatal(err)
+			}
+			path := filepath.Join(killed, "a.duckdb")
+			if err := test.damage(path); err != nil {
+				t.Fatal(err)
+			}
+			a = open(t, path, Options{})
+			said := local.Notices(killed)
+			if lost := a.Lost(); lost < test.least || lost > test.most || (len(said) == 1) != (lost > 0) {
+				t.Errorf("%d rows are lost, want %d to %d: %q", lost, test.least, test.most, said)
+			}
+			store(t, a, batch(t, "x", everything, 99, 0, 1))
+			if err := a.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if lost, said := open(t, path, Options{}).Lost(), local.Notices(killed); lost != 0 || len(said) > 0 {
+				t.Errorf("again: %d rows, %q", lost, said)
+			}
+		})
 	}
 }

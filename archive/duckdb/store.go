@@ -50,6 +50,7 @@ func (a *Archive) Store(ctx context.Context, batches []archive.Batch) ([]bool, m
 	if err != nil {
 		return nil, nil, fmt.Errorf("store %d batches: %w", len(batches), a.judge(err))
 	}
+	a.acknowledge()
 	return c.Stored, c.Rejected, nil
 }
 

@@ -44,6 +44,7 @@ type Book struct {
 	deliveries map[Sender]*Delivery
 	holdings   map[string]*holding
 	newest     map[string]*newest
+	stored     archive.Delivered // by all senders
 	// expired are senders that were folded into others since the states were saved.
 	expired []Sender
 }
@@ -57,7 +58,7 @@ func NewBook(quota archive.Quota) *Book {
 func (b *Book) Load(states map[Sender]*Delivery) {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
-	b.deliveries = states
+	b.deliveries, b.stored = states, archive.Delivered{}
 	for _, h := range b.holdings {
 		h.sequences, h.gaps = 0, 0
 	}
@@ -65,6 +66,7 @@ func (b *Book) Load(states map[Sender]*Delivery) {
 		h := b.holding(key.Agent)
 		h.sequences++
 		h.gaps += len(d.Extras)
+		b.stored.Batches, b.stored.Rows = b.stored.Batches+d.Batches, b.stored.Rows+d.Rows
 	}
 }
 
@@ -157,19 +159,27 @@ func (b *Book) Delivered(agent string) map[string]archive.Delivered {
 	return out
 }
 
+// Stored returns the sums of what Load was given and of the commits since.
+func (b *Book) Stored() archive.Delivered {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	return b.stored
+}
+
 // Accept updates the states after a commit.
 func (b *Book) Accept(c *Commit) {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
 	for key, state := range c.States {
 		h, before := b.holding(key.Agent), b.deliveries[key]
-		if before == nil {
+		fresh := before == nil
+		if fresh {
 			h.sequences++
-		} else {
-			h.gaps -= len(before.Extras)
+			before = &Delivery{}
 		}
-		h.gaps += len(state.Extras)
-		b.heard(key, before == nil, c.At)
+		h.gaps += len(state.Extras) - len(before.Extras)
+		b.stored.Batches, b.stored.Rows = b.stored.Batches+state.Batches-before.Batches, b.stored.Rows+state.Rows-before.Rows
+		b.heard(key, fresh, c.At)
 		b.deliveries[key] = state
 	}
 }

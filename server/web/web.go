@@ -288,6 +288,9 @@ func (s *Server) figures(o Options) func() []Figure {
 		if size, err := o.Archive.Size(); err == nil {
 			all = append(all, Figure{Name: "pillion_archive_bytes", Help: "Size of the archive on disk.", Value: float64(size)})
 		}
+		if a, ok := o.Archive.(interface{ Lost() int64 }); ok {
+			all = append(all, Figure{Name: "pillion_archive_lost_rows", Help: "Acknowledged rows that were missing in the archive when the server started: its files were damaged.", Value: float64(a.Lost())})
+		}
 		return all
 	}
 }
