@@ -27,6 +27,7 @@ var notNamed = []struct{ place, reason string }{
 	{"server/backup", "a backup is a new folder, whose files must not exist, and a data directory"},
 	{"server/folder.go", "the lock and the format of the data directory"},
 	{"probe/hook/owner.go", "locks of devices"},
+	{"archive/duckdb/acknowledged.go", "a file beside the archive"},
 	{"agent/spool", "files of the spool"},
 	{"agent/oml/mark.go", "a file of the spool"},
 	{"experiment/journal.go", "a result folder's journal, to which lines are appended"},
