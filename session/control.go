@@ -188,6 +188,9 @@ type TaskState struct {
 	// Hidden says which programs of others, ahead of the task's on the interface, keep packets from
 	// it; empty: none. It is part of Limit.
 	Hidden string `json:"hidden,omitempty"`
+	// Unanswered says why a destination answers no path probes, or not those of both families; empty: it
+	// does. It is part of Limit.
+	Unanswered string `json:"unanswered,omitempty"`
 	// Missing are the peers of a destination whose marked packets have just ceased to arrive,
 	// all or many of them.
 	Missing []string `json:"missing,omitempty"`

@@ -63,6 +63,7 @@ func Check(ctx context.Context, options Options) []session.Check {
 		{name: "ioam", run: func(context.Context) []session.Check { return checkIOAM() }},
 		{programSource, func(context.Context) []session.Check { return checkProgram(programSource, source.Try) }, true},
 		{programDestination, func(context.Context) []session.Check { return checkProgram(programDestination, destination.Try) }, true},
+		{name: "port", run: checkPort},
 		{name: "peers", run: func(ctx context.Context) []session.Check { return checkPeers(ctx, options.Peers) }},
 		{name: "paths", run: func(context.Context) []session.Check { return judgePaths(options.Paths) }},
 	})

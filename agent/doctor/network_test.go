@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"os/exec"
@@ -18,6 +19,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"pillion.dev/agent/validation"
 	"pillion.dev/internal/netns"
 	"pillion.dev/internal/test/hang"
 	"pillion.dev/internal/test/namespace"
@@ -215,4 +217,25 @@ func TestCheckInANamespacePair(t *testing.T) {
 	checkIs(t, found["peer b 10.99.0.2"], OK, "RTT")
 	checkIs(t, found["peer b fd99::2"], Warning, "RTT", "drops IPv6 destination options")
 	checkIs(t, found["IPv6 destination options"], Warning, "0 of 1")
+}
+
+// TestCheckPort: a program that answers no path probes holds their port, on one address at least.
+func TestCheckPort(t *testing.T) {
+	near, _ := pair(t)
+	check := func() session.Check { return checkInside(t, near, Options{Folder: t.TempDir()})["path probes"] }
+	checkIs(t, check(), OK, "no other process uses UDP port 25253")
+	var conn net.PacketConn
+	if err := netns.Do(near, func() (err error) { conn, err = net.ListenPacket("udp", "10.99.0.1:25253"); return err }); err != nil {
+		t.Fatal(err)
+	}
+	checkIs(t, check(), Warning, "path probes to this host are not answered: UDP port 25253 is in use by ", fmt.Sprintf("(process %d, user root)", os.Getpid()))
+	if err := conn.Close(); err != nil {
+		t.Fatal(err)
+	}
+	responder := validation.NewResponder(nil, slog.New(slog.DiscardHandler))
+	if err := netns.Do(near, responder.Listen); err != nil {
+		t.Fatal(err)
+	}
+	defer responder.Close()
+	checkIs(t, check(), OK, "an agent answers on UDP port 25253")
 }

@@ -33,9 +33,9 @@ type deviceDestination struct {
 	sink   Sink
 	log    *slog.Logger
 	now    func() moment
-	// responder answers path probes, with the keys of sessions; nil if its port is taken.
-	responder *validation.Responder
-	keys      *validation.Keyring
+	// responder answers path probes, with the keys of sessions; unanswered is why it does not, or not all.
+	responder  *validation.Responder
+	unanswered error
 
 	mu          sync.Mutex
 	probe       *destination.Destination
@@ -83,29 +83,24 @@ func openDestination(name string, tasks []destinationTask, options Options, now 
 		return nil, err
 	}
 	d := &deviceDestination{
-		device: device, owner: owner, sink: options.Sink, log: options.Log, keys: options.keys, now: now,
-		ending: make(chan struct{}), tick: make(chan time.Duration, 1),
+		device: device, owner: owner, sink: options.Sink, log: options.Log, now: now,
+		responder: validation.NewResponder(options.keys, options.Log),
+		ending:    make(chan struct{}), tick: make(chan time.Duration, 1),
 	}
 	if err := d.open(tasks); err != nil {
 		return nil, errors.Join(err, owner.Close())
 	}
 	d.assign(tasks)
-	if err := d.respond(); err != nil {
-		d.log.Warn("peers get no answer to path probes", "device", name, "error", err)
-	}
+	d.respond()
 	return d, nil
 }
 
-// respond answers path probes, which may need another process to release the port first.
-func (d *deviceDestination) respond() error {
-	if d.responder != nil {
-		return nil
+// respond answers path probes, as soon as other processes do not hold the port.
+func (d *deviceDestination) respond() {
+	before := d.unanswered
+	if d.unanswered = d.responder.Listen(); d.unanswered != nil && before == nil {
+		d.log.Warn("the addresses of this host cannot be proven", "device", d.device.Name, "error", d.unanswered)
 	}
-	responder, err := validation.Respond(d.keys, d.log)
-	if err == nil {
-		d.responder = responder
-	}
-	return err
 }
 
 // start begins to read records, and flows at every interval.
@@ -231,9 +226,7 @@ func (d *deviceDestination) follow(tasks []destinationTask) error {
 		d.clockError = flows.BoundOf(int64(state.MaxError))
 	}
 	d.assign(tasks)
-	if err := d.respond(); err != nil {
-		d.log.Debug("peers get no answer to path probes", "device", d.device.Name, "error", err)
-	}
+	d.respond()
 	return nil
 }
 
@@ -443,6 +436,10 @@ func (d *deviceDestination) states() []session.TaskState {
 			Session: r.task.Session, Role: roleDestination, Device: d.device.Name, Running: err == nil, Counters: counters,
 			Missing: r.missing.peers(), Hidden: hidden, Limit: joinLimits(hidden, d.limit(r, tally.Mismatches), r.apart.limit(time.Duration(r.task.Block))),
 			OtherFlows: r.otherFlows(tally.Mismatches),
+		}
+		if d.unanswered != nil && len(r.task.amended) == 0 {
+			state.Unanswered = d.unanswered.Error()
+			state.Limit = joinLimits(state.Limit, state.Unanswered)
 		}
 		if err != nil {
 			state.Error = err.Error()

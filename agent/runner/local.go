@@ -264,8 +264,8 @@ func OpenDestination(local LocalDestination) (*Destination, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := running.respond(); err != nil {
-		slog.Warn("sources get no answer to path probes", "error", err)
+	if running.unanswered != nil {
+		slog.Warn("the addresses of this host cannot be proven", "error", running.unanswered)
 	}
 	return &Destination{running, tasks}, nil
 }

@@ -7,4 +7,10 @@ import (
 	"pillion.dev/internal/test/sealed"
 )
 
-func TestMain(m *testing.M) { os.Exit(sealed.Main(m)) }
+func TestMain(m *testing.M) {
+	if place := os.Getenv("PILLION_TEST_HOLD"); place != "" {
+		holdPort(place)
+		return
+	}
+	os.Exit(sealed.Main(m))
+}

@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -23,35 +25,54 @@ import (
 // question is sealed for it. Several may run on one host: the kernel chooses one for each
 // source.
 type Responder struct {
-	conns []*net.UDPConn
+	conns map[string]*net.UDPConn // by network
 	keys  *Keyring
 	done  sync.WaitGroup
 	log   *slog.Logger
+	// taken are the sockets on the port when it was last in use, and holders names who has them open.
+	taken   []portSocket
+	holders string
 }
 
 // answersPerSecond bounds what a responder sends, and so what forged questions can cause.
 const answersPerSecond = 2000
 
-// Respond starts a Responder in the network namespace of the calling thread. Without keys, which
-// may be nil, it seals nothing.
-func Respond(keys *Keyring, log *slog.Logger) (*Responder, error) {
-	r := &Responder{keys: keys, log: log}
-	var failed error
+// NewResponder returns a Responder that does not listen yet. Without keys, which may be nil, it seals
+// nothing.
+func NewResponder(keys *Keyring, log *slog.Logger) *Responder {
+	return &Responder{conns: map[string]*net.UDPConn{}, keys: keys, log: log}
+}
+
+// Listen begins to answer probes of each family that is not answered yet, in the network namespace of
+// the calling thread. The error is for the user: which are not answered, and who holds the port. A host
+// may lack a family.
+func (r *Responder) Listen() error {
+	var failed []error
+	var families []string
 	for _, network := range []string{"udp4", "udp6"} {
-		conn, err := listen(network)
-		if err != nil {
-			failed = errors.Join(failed, err)
+		if r.conns[network] != nil {
 			continue
 		}
-		r.conns = append(r.conns, conn)
+		conn, err := listen(network)
+		switch {
+		case err == nil:
+			r.conns[network] = conn
+			r.done.Go(func() { r.answer(conn) })
+		case !errors.Is(err, unix.EAFNOSUPPORT):
+			failed, families = append(failed, err), append(families, "IPv"+network[3:])
+		}
 	}
-	if len(r.conns) == 0 { // a host may lack one family
-		return nil, fmt.Errorf("answer path probes: %w", failed)
+	if len(failed) == 0 {
+		return nil
 	}
-	for _, conn := range r.conns {
-		r.done.Go(func() { r.answer(conn) })
+	err := failed[0]
+	if sockets := portSockets(); !slices.Equal(sockets, r.taken) {
+		r.taken, r.holders = sockets, holders(sockets) // which looks at all processes
 	}
-	return r, nil
+	if errors.Is(err, unix.EADDRINUSE) && r.holders != "" {
+		err = errors.New(r.holders)
+	}
+	return fmt.Errorf("path probes over %s are not answered: %w", strings.Join(families, " and "), err)
 }
 
 func listen(network string) (*net.UDPConn, error) {

@@ -149,7 +149,7 @@ func (c *Control) Agents() []Agent {
 	defer c.mu.Unlock()
 	agents := make([]Agent, 0, len(c.agents))
 	for _, name := range slices.Sorted(maps.Keys(c.agents)) {
-		agents = append(agents, c.agents[name].view())
+		agents = append(agents, c.agents[name].view(c.agents))
 	}
 	return agents
 }
@@ -178,7 +178,7 @@ func (c *Control) AgentsAfter(after, label string, most int) (agents []Agent, mo
 		names, more = names[:most], true
 	}
 	for _, name := range names {
-		agents = append(agents, c.agents[name].view())
+		agents = append(agents, c.agents[name].view(c.agents))
 	}
 	return agents, more
 }
@@ -188,7 +188,7 @@ func (c *Control) Agent(name string) (Agent, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if a := c.agents[name]; a != nil {
-		return a.view(), nil
+		return a.view(c.agents), nil
 	}
 	return Agent{}, fmt.Errorf("agent %q %w", name, ErrNotFound)
 }

@@ -61,10 +61,14 @@ type host struct {
 	capabilities []string
 	// unanswered paths of its sources.
 	unanswered uint64
+	// unproven addresses of their peers.
+	unproven uint64
 	// otherFlows are sources whose marks its destinations do not measure.
 	otherFlows map[string]string
 	// hidden is what hides the programs of its destinations.
-	hidden   string
+	hidden string
+	// silent is why its destinations answer no path probes.
+	silent   string
 	clock    session.Clock
 	ahead    time.Duration // of the real time
 	spool    session.Spool
@@ -154,11 +158,11 @@ func (h *host) state(t *testing.T) []byte {
 func (h *host) tasks() []session.TaskState {
 	var tasks []session.TaskState
 	for _, d := range h.applied.Destinations {
-		tasks = append(tasks, session.TaskState{Session: d.Session, Role: "destination", Running: h.broken == "", Error: h.broken, Missing: h.missing, OtherFlows: h.otherFlows, Hidden: h.hidden})
+		tasks = append(tasks, session.TaskState{Session: d.Session, Role: "destination", Running: h.broken == "", Error: h.broken, Missing: h.missing, OtherFlows: h.otherFlows, Hidden: h.hidden, Unanswered: h.silent})
 	}
 	for _, s := range h.applied.Sources {
 		tasks = append(tasks, session.TaskState{
-			Session: s.Session, Role: "source", Running: true, Counters: map[string]uint64{session.PathsUnanswered: h.unanswered},
+			Session: s.Session, Role: "source", Running: true, Counters: map[string]uint64{session.PathsUnanswered: h.unanswered, session.AddressesUnproven: h.unproven},
 		})
 	}
 	for _, r := range h.applied.Points {

@@ -123,6 +123,12 @@ func (c *Control) status(a *agent, tasks []session.TaskState) {
 		case t.Hidden == "" && was.Hidden != "" && t.Error == "":
 			c.event("program-reached", event.Info, a.Name, t.Session, "packets reach the %s on %s, device %s, again", t.Role, a.Name, t.Device)
 		}
+		switch {
+		case t.Unanswered != "" && was.Unanswered == "":
+			c.event("probes-unanswered", event.Warning, a.Name, t.Session, "on %s, device %s, %s", a.Name, t.Device, t.Unanswered)
+		case t.Unanswered == "" && was.Unanswered != "" && t.Error == "":
+			c.event("probes-answered", event.Info, a.Name, t.Session, "on %s, device %s, path probes are answered again", a.Name, t.Device)
+		}
 		switch now := t.PathsNotPassed(); {
 		case now > 0 && was.PathsNotPassed() == 0:
 			c.event("path-validation-failed", event.Warning, a.Name, t.Session,
@@ -156,7 +162,7 @@ func (c *Control) addressProofs(a *agent, t, was session.TaskState) {
 	switch {
 	case now > 0 && before == 0:
 		c.event("address-unproven", event.Warning, a.Name, t.Session,
-			"%s, device %s, marks no packets to %s: %s", a.Name, t.Device, quantity.Count(now, "unproven address"), t.Limit)
+			"%s, device %s, marks no packets to %s: %s", a.Name, t.Device, quantity.Count(now, "unproven address"), a.explained(t, c.agents))
 	case now == 0 && before > 0 && t.Counters[session.AddressesPending] == 0 && t.Error == "":
 		c.event("address-proven", event.Info, a.Name, t.Session, "all addresses to which %s, device %s, may mark are proven", a.Name, t.Device)
 	}

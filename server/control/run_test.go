@@ -155,6 +155,42 @@ func TestHiddenProgramIsReported(t *testing.T) {
 	})
 }
 
+// TestUnansweredProbesAreReported: why a destination cannot prove its addresses is an event, the reason of the session,
+// and part of the limit of a source with such an address.
+func TestUnansweredProbesAreReported(t *testing.T) {
+	bed(t, func(b *testbed) {
+		b.join("h1", "h2")
+		b.create(web())
+		b.state("web", Running)
+		const why = `path probes over IPv4 are not answered: UDP port 25253 is in use by "nc" (process 7, user nobody)`
+		b.on("h2", func(h *host) { h.silent = why })
+		b.state("web", Degraded)
+		b.on("h1", func(h *host) { h.unproven = 1 })
+		b.pass(5 * time.Second)
+		s := b.state("web", Degraded)
+		if s.Reason != "on h2 "+why {
+			t.Errorf("reason %q", s.Reason)
+		}
+		if len(s.Tasks) != 2 || s.Tasks[0].Agent != "h1" || s.Tasks[0].Limit != "on h2 "+why {
+			t.Errorf("tasks %+v", s.Tasks)
+		}
+		b.mu.Lock()
+		for _, e := range b.events {
+			if (e.Kind == "probes-unanswered" || e.Kind == "address-unproven") && !strings.Contains(e.Message, why) {
+				t.Errorf("event %+v", e)
+			}
+		}
+		b.mu.Unlock()
+		b.on("h2", func(h *host) { h.silent = "" })
+		b.state("web", Running)
+		for kind, want := range map[string]int{"probes-unanswered": 1, "address-unproven": 1, "probes-answered": 1} {
+			if events := b.eventCount(kind); events != want {
+				t.Errorf("%d events %s, want %d", events, kind, want)
+			}
+		}
+	})
+}
+
 func TestLeaseIsWithdrawn(t *testing.T) {
 	bed(t, func(b *testbed) {
 		b.join("h1", "h2", "h3")

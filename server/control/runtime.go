@@ -3,7 +3,9 @@ package control
 import (
 	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -81,8 +83,8 @@ func newAgent(e enrolment) *agent {
 	return &agent{enrolment: e, marking: map[link]mark{}, reading: map[string]time.Time{}, lastEvent: map[string]time.Time{}, addresses: global(e.Interfaces)}
 }
 
-// view returns a copy of the agent for callers. What it shares is immutable.
-func (a *agent) view() Agent {
+// view returns a copy of one of the agents for callers. What it shares is immutable.
+func (a *agent) view(agents map[string]*agent) Agent {
 	v := Agent{
 		Name: a.Name, Labels: a.labels(), Site: a.Site, State: Away, Enrolled: a.Enrolled, Seen: a.lastReport,
 		Started: a.state.Started, Version: a.Version, Kernel: a.Kernel, Interfaces: a.Interfaces,
@@ -99,20 +101,52 @@ func (a *agent) view() Agent {
 	for _, prefix := range a.ApprovedAddresses {
 		v.ApprovedAddresses = append(v.ApprovedAddresses, prefix.String())
 	}
-	v.Tasks = a.tasks()
+	v.Tasks = a.tasks(agents)
 	return v
 }
 
-// tasks returns its tasks as it last reported them, with what limits their assignment.
-func (a *agent) tasks() []Task {
+// tasks returns its tasks as it last reported them, with what limits their assignment, and what of other
+// agents limits them.
+func (a *agent) tasks(agents map[string]*agent) []Task {
 	var tasks []Task
 	for _, t := range a.status {
+		t.Limit = a.explained(t, agents)
 		if why := a.restricted[t.Session]; why != "" && (t.Role == roleSource || t.Role == roleDestination && !a.runs(t.Session, roleSource)) {
 			t.Limit = strings.TrimSuffix(why+"; "+t.Limit, "; ")
 		}
 		tasks = append(tasks, Task{TaskState: t, Agent: a.Name})
 	}
 	return tasks
+}
+
+// explained returns the limit of a task with why peers of it cannot prove their addresses.
+func (a *agent) explained(t session.TaskState, agents map[string]*agent) string {
+	if t.Role != roleSource || t.Counters[session.AddressesUnproven] == 0 {
+		return t.Limit
+	}
+	var reasons []string
+	for l := range a.sources {
+		if peer := agents[l.peer]; peer != nil && l.session == t.Session {
+			if why := peer.unanswered(t.Session); why != "" {
+				reasons = append(reasons, "on "+l.peer+" "+why)
+			}
+		}
+	}
+	slices.Sort(reasons)
+	if more := len(reasons) - 1; more > 0 {
+		reasons = []string{reasons[0], fmt.Sprintf("likewise on %d more", more)}
+	}
+	return strings.TrimPrefix(strings.Join(append([]string{t.Limit}, reasons...), "; "), "; ")
+}
+
+// unanswered says why its destination of a session answers no path probes; empty: it does.
+func (a *agent) unanswered(name string) string {
+	for _, t := range a.status {
+		if t.Session == name && t.Unanswered != "" {
+			return t.Unanswered
+		}
+	}
+	return ""
 }
 
 // quietly reports whether an event of that kind may be raised now: at most one a minute.

@@ -129,7 +129,7 @@ func (r *record) nextStart() time.Time {
 func (c *Control) tasksOf(name string) (tasks []Task) {
 	for _, agent := range slices.Sorted(maps.Keys(c.agents)) {
 		if a := c.agents[agent]; slices.ContainsFunc(a.status, func(t session.TaskState) bool { return t.Session == name }) {
-			tasks = append(tasks, slices.DeleteFunc(a.tasks(), func(t Task) bool { return t.Session != name })...)
+			tasks = append(tasks, slices.DeleteFunc(a.tasks(c.agents), func(t Task) bool { return t.Session != name })...)
 		}
 	}
 	return tasks
@@ -158,7 +158,7 @@ func (c *Control) Sessions() []Session {
 	defer c.mu.Unlock()
 	tasks := map[string][]Task{}
 	for _, name := range slices.Sorted(maps.Keys(c.agents)) {
-		for _, t := range c.agents[name].tasks() {
+		for _, t := range c.agents[name].tasks(c.agents) {
 			tasks[t.Session] = append(tasks[t.Session], t)
 		}
 	}

@@ -158,5 +158,8 @@ func (c *Control) agentFaults(r *record, name string, now time.Time) (faults []s
 			faults = append(faults, fmt.Sprintf("%s on %s: %s", t.Role, name, t.Error))
 		}
 	}
+	if why := a.unanswered(r.Spec.Name); why != "" {
+		faults = append(faults, "on "+name+" "+why)
+	}
 	return faults
 }

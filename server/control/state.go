@@ -179,13 +179,14 @@ func (c *Control) compare(a *agent, restarted bool, now time.Time) bool {
 	return news || a.sent.Revision == 0 && a.state.Revision != 0
 }
 
+// sameRunning reports whether what the state of sessions depends on is the same.
 func sameRunning(a, b []session.TaskState) bool {
 	if len(a) != len(b) {
 		return false
 	}
 	for i := range a {
 		x, y := a[i], b[i]
-		if x.Session != y.Session || x.Role != y.Role || x.Running != y.Running || x.Error != y.Error {
+		if x.Session != y.Session || x.Role != y.Role || x.Running != y.Running || x.Error != y.Error || x.Unanswered != y.Unanswered {
 			return false
 		}
 	}

@@ -29,6 +29,8 @@ const kinds: Record<string, Kind> = {
   "path-validation-passed": { label: "Path validation passed", icon: "path" },
   "address-unproven": { label: "Address not proven", icon: "path" },
   "address-proven": { label: "Addresses proven", icon: "path" },
+  "probes-unanswered": { label: "Path probes not answered", icon: "path" },
+  "probes-answered": { label: "Path probes answered again", icon: "path" },
   "program-hidden": { label: "Hidden by another program", icon: "path" },
   "program-reached": { label: "No longer hidden", icon: "path" },
   "agent-approved": { label: "Agent's labels or addresses approved", icon: "agent" },
