@@ -15,6 +15,7 @@ type fakeSource struct {
 	Source
 	states map[source.Path]source.Validation
 	limits map[netip.Addr]int
+	given  []int // limits
 	used   map[source.Path]bool
 }
 
@@ -29,9 +30,13 @@ func (s *fakeSource) ForgetPath(path source.Path) error {
 }
 
 func (s *fakeSource) LimitPath(address netip.Addr, size int) error {
-	s.limits[address] = size
+	s.limits[address], s.given = size, append(s.given, size)
 	return nil
 }
+
+func (s *fakeSource) MTU() (int, error) { return 1500, nil }
+
+func (s *fakeSource) ProbeOverhead(wire.Encoding) int { return 0 }
 
 func (s *fakeSource) Tagged() bool { return false }
 

@@ -32,16 +32,16 @@ func (k *Keyring) Set(agent string, secrets [][]byte) {
 
 // seal appends a seal to the answer if the question has one that a key of this host made for
 // its agent and the address that was asked.
-func (k *Keyring) seal(answer, question []byte, address netip.Addr) []byte {
+func (k *Keyring) seal(answer, question []byte, address netip.Addr) (text []byte, sealed bool) {
 	number := wire.SealNumber(question)
 	if k == nil || number == 0 {
-		return answer
+		return answer, false
 	}
 	k.mu.RLock()
 	key, agent := k.keys[number], k.agent
 	k.mu.RUnlock()
 	if !key.Verify(question, address, agent) {
-		return answer
+		return answer, false
 	}
-	return key.Seal(answer, address, agent)
+	return key.Seal(answer, address, agent), true
 }

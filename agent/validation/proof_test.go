@@ -44,7 +44,7 @@ func TestOnlyTheAgentProvesItsAddress(t *testing.T) {
 			question := peer.message(probe)
 			answered := probe
 			answered.Answer = true
-			answer := keys.seal(answered.Append(nil), question, row.at)
+			answer, _ := keys.seal(answered.Append(nil), question, row.at)
 			if got := peer.genuine(answer); got != row.want {
 				t.Errorf("genuine %t", got)
 			}
@@ -161,7 +161,7 @@ func FuzzKeyring(f *testing.F) {
 	f.Add(wire.Probe{Token: 1}.Append(nil))
 	f.Fuzz(func(t *testing.T, question []byte) {
 		answer := wire.Probe{Answer: true, Token: 1}.Append(nil)
-		if sealed := keys.seal(answer, question, h2); len(sealed) != len(answer) && !peer.Key.Verify(question, h2, "h2") {
+		if sealed, _ := keys.seal(answer, question, h2); len(sealed) != len(answer) && !peer.Key.Verify(question, h2, "h2") {
 			t.Errorf("%x is sealed", question)
 		}
 	})

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -34,8 +35,38 @@ type Responder struct {
 	holders string
 }
 
-// answersPerSecond bounds what a responder sends, and so what forged questions can cause.
-const answersPerSecond = 2000
+const (
+	// answersPerSecond bounds what a responder sends in each family, to sealed questions and to others, and so what forged
+	// ones can cause.
+	answersPerSecond = 2000
+	// answersPerSource bounds it for a host: the tests of a source with several encodings ask for up to 350 in a second.
+	answersPerSource = 500
+)
+
+// allowance is what may be answered.
+type allowance struct {
+	sealed, others budget
+	sources        [1024]budget // by a hash, since anybody can have many addresses
+	seed           maphash.Seed
+}
+
+// asker is a host, as far as its address tells, and whether the seal of its question is valid.
+type asker struct {
+	prefix netip.Prefix
+	sealed bool
+}
+
+// take reports whether a question may be answered. What others ask does not count against a sealed one.
+func (a *allowance) take(from netip.Addr, sealed bool, now time.Time) bool {
+	prefix, _ := from.Prefix(min(64, from.BitLen()))
+	if !a.sources[maphash.Comparable(a.seed, asker{prefix, sealed})%uint64(len(a.sources))].take(now, answersPerSource) {
+		return false
+	}
+	if sealed {
+		return a.sealed.take(now, answersPerSecond)
+	}
+	return a.others.take(now, answersPerSecond)
+}
 
 // NewResponder returns a Responder that does not listen yet. Without keys, which may be nil, it seals
 // nothing.
@@ -101,7 +132,7 @@ func listen(network string) (*net.UDPConn, error) {
 // answer replies from the address that was asked.
 func (r *Responder) answer(conn *net.UDPConn) {
 	data, control := make([]byte, 512), make([]byte, 256)
-	var budget budget
+	allowed := allowance{seed: maphash.MakeSeed()}
 	for {
 		n, oobn, _, from, err := conn.ReadMsgUDPAddrPort(data, control)
 		if errors.Is(err, net.ErrClosed) {
@@ -111,11 +142,14 @@ func (r *Responder) answer(conn *net.UDPConn) {
 			continue // of one datagram
 		}
 		probe, err := wire.ParseProbe(data[:n])
-		if err != nil || probe.Answer || !budget.take(time.Now(), answersPerSecond) {
+		if err != nil || probe.Answer {
 			continue
 		}
 		probe.Answer = true
-		answer := r.keys.seal(probe.Append(nil), data[:n], askedAt(control[:oobn]))
+		answer, sealed := r.keys.seal(probe.Append(nil), data[:n], askedAt(control[:oobn]))
+		if !allowed.take(from.Addr(), sealed, time.Now()) {
+			continue
+		}
 		if _, _, err := conn.WriteMsgUDPAddrPort(answer, replyFrom(control[:oobn]), from); err != nil {
 			r.log.Debug("answer path probe", "to", from, "error", err)
 		}

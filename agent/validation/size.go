@@ -53,6 +53,11 @@ func newSizeTest(path source.Path, peer Peer, mtu int, others ...int) *sizeTest 
 	return &sizeTest{path: path, peer: peer, token: randomToken(), sizes: sizes, best: len(sizes), largest: make(chan struct{})}
 }
 
+// again is another test of the same sizes.
+func (t *sizeTest) again() *sizeTest {
+	return &sizeTest{path: t.path, peer: t.peer, token: randomToken(), sizes: t.sizes, urgent: t.urgent, best: len(t.sizes), largest: make(chan struct{})}
+}
+
 // arrived records the arrival of a probe by its index in sizes.
 func (t *sizeTest) arrived(index int) {
 	t.mu.Lock()
@@ -87,7 +92,7 @@ func (t *sizeTest) limit() (size int, known bool) {
 }
 
 // testSize tests the sizes of a path that has just passed, and has the source limit packets
-// to the address if it must.
+// to the address if it must. A lower limit than before holds at once, and is reported if a second test confirms it.
 func (p *Prober) testSize(key source.Path) {
 	if key.Encoding == proof {
 		return
@@ -106,33 +111,71 @@ func (p *Prober) testSize(key source.Path) {
 	known.sized = time.Now()
 	reported, held := known.reported, known.held
 	known.reported, known.held = false, 0
+	before := known.MTU
 	t := newSizeTest(key, p.peers[key.Address], mtu, held, held+p.source.ProbeOverhead(key.Encoding))
 	t.urgent = reported
-	p.sizes[key] = t
+	p.sizes[key] = t // at once: there is one test at a time
 	p.mu.Unlock()
-	completed := p.runSizes(t)
-	size, found := t.limit()
+	size, found := p.findSize(t)
+	applied := before
+	if found && size != 0 && (before == 0 || size < before) {
+		applied = size
+		size, found = p.confirmSize(t, before, size)
+	}
 	p.mu.Lock()
 	delete(p.sizes, key)
 	known = p.paths[key]
-	if known == nil || !completed || !found {
+	if known == nil || !found {
+		if known != nil && applied != before { // nothing arrived to confirm it
+			known.sized = time.Time{}
+		}
 		p.mu.Unlock()
 		return
 	}
-	before := known.MTU
 	known.MTU = size
-	if size != before || size != 0 || reported { // a limit is renewed before it expires
-		if reported { // what was reported does not count any more, only what arrived
-			p.limit(key, 0)
-		}
-		if size != 0 || !reported {
-			p.limit(key, size)
-		}
-	}
+	p.limitTo(t, applied, size)
 	after := known.Path
 	p.mu.Unlock()
 	if after.MTU != before {
 		p.changed(after)
+	}
+}
+
+// confirmSize has the source limit packets to a size at once, and repeats the test that found it.
+func (p *Prober) confirmSize(t *sizeTest, before, size int) (confirmed int, found bool) {
+	p.mu.Lock()
+	p.limitTo(t, before, size)
+	p.mu.Unlock()
+	timer := time.NewTimer(retryFirst)
+	defer timer.Stop()
+	select {
+	case <-p.ending:
+	case <-timer.C:
+	}
+	if confirmed, found = p.findSize(t.again()); confirmed != 0 {
+		confirmed = max(confirmed, size) // whatever has arrived once
+	}
+	return confirmed, found
+}
+
+// findSize runs a test and returns its limit, if it is known.
+func (p *Prober) findSize(t *sizeTest) (size int, found bool) {
+	p.mu.Lock()
+	p.sizes[t.path] = t
+	p.mu.Unlock()
+	completed := p.runSizes(t)
+	size, found = t.limit()
+	return size, completed && found
+}
+
+// limitTo has the source limit packets on a path to the size that arrived instead of the one before; 0: none. A limit is
+// renewed before it expires. The caller holds the lock.
+func (p *Prober) limitTo(t *sizeTest, before, size int) {
+	if t.urgent || before != 0 && (size == 0 || size > before) { // what was reported does not count any more, only what arrived
+		p.limit(t.path, 0)
+	}
+	if size != 0 {
+		p.limit(t.path, size)
 	}
 }
 
