@@ -4,8 +4,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
-	"net/netip"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -30,33 +28,13 @@ func newSources(limit int) *sources {
 	return &sources{limit: limit, handshakes: newRates(float64(limit)/4, float64(limit))}
 }
 
-// source is the key of an address: that of an IPv6 host's subnet, since a host can use all
-// addresses in it.
-func source(address string) string {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		host = address
-	}
-	ip, err := netip.ParseAddr(host)
-	if err != nil {
-		return host
-	}
-	ip = ip.Unmap().WithZone("")
-	if ip.Is6() && !ip.IsLoopback() {
-		if prefix, err := ip.Prefix(64); err == nil {
-			return prefix.String()
-		}
-	}
-	return ip.String()
-}
-
 func (s *sources) error(what string) error {
 	return &quota.Error{Quota: "connections", Limit: int64(s.limit), Unit: "unauthenticated connections for each source address", What: what, Later: true}
 }
 
 // hello is called with each TLS handshake. An error ends it.
 func (e *Embedded) hello(info *tls.ClientHelloInfo) (*tls.Config, error) {
-	from := source(info.Conn.RemoteAddr().String())
+	from := quota.SourceOf(info.Conn.RemoteAddr().String())
 	if e.sources.handshakes.take(from, 1, time.Now()) {
 		return nil, nil
 	}
@@ -100,7 +78,7 @@ func (e *Embedded) watchSources() {
 			if known[c.Cid] || c.IP == "" {
 				continue
 			}
-			from := source(c.IP)
+			from := quota.SourceOf(c.IP)
 			if counts[from]++; counts[from] > e.sources.limit {
 				refused[from]++
 				_ = e.server.DisconnectClientByID(c.Cid) // an error: it is closed already

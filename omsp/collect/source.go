@@ -49,12 +49,7 @@ func SourceOf(conn net.Conn) string {
 		}
 		return userOf(remote, local)
 	}
-	if ip.Is6() {
-		if prefix, err := ip.Prefix(64); err == nil {
-			return "address " + prefix.String()
-		}
-	}
-	return "address " + ip.String()
+	return "address " + quota.Source(ip)
 }
 
 func peerUser(conn *net.UnixConn) string {

@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"pillion.dev/internal/quota"
 )
 
 const (
@@ -14,11 +16,11 @@ const (
 	attemptSources = 10_000
 )
 
-// attempts counts failures by source address, IPv6 by /64, in leaky buckets.
+// attempts counts failures by source address in leaky buckets.
 type attempts struct {
 	mutex   sync.Mutex
 	now     func() time.Time
-	buckets map[netip.Addr]bucket
+	buckets map[string]bucket // by quota.Source
 }
 
 type bucket struct {
@@ -27,7 +29,7 @@ type bucket struct {
 }
 
 func newAttempts(now func() time.Time) *attempts {
-	return &attempts{now: now, buckets: map[netip.Addr]bucket{}}
+	return &attempts{now: now, buckets: map[string]bucket{}}
 }
 
 // blocked reports whether the address has reached the limit.
@@ -46,11 +48,8 @@ func (a *attempts) failed(from netip.Addr) {
 	a.buckets[key] = bucket{failures + 1, a.now()}
 }
 
-func (a *attempts) find(from netip.Addr) (netip.Addr, float64) {
-	if from.Is6() {
-		network, _ := from.WithZone("").Prefix(64)
-		from = network.Addr()
-	}
+func (a *attempts) find(address netip.Addr) (from string, failures float64) {
+	from = quota.Source(address)
 	if _, known := a.buckets[from]; !known && len(a.buckets) >= attemptSources {
 		for key := range a.buckets {
 			if a.left(a.buckets[key]) == 0 {
@@ -58,7 +57,7 @@ func (a *attempts) find(from netip.Addr) (netip.Addr, float64) {
 			}
 		}
 		if len(a.buckets) >= attemptSources {
-			from = netip.Addr{}
+			from = ""
 		}
 	}
 	return from, a.left(a.buckets[from])
