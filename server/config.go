@@ -122,7 +122,7 @@ type Quotas struct {
 	States int `yaml:"states"`
 	// Addresses of an agent that the server considers.
 	Addresses int `yaml:"addresses"`
-	// Connections of a source address to the bus before an agent is authenticated.
+	// Connections of a source address: to the bus before an agent is authenticated, and to the API.
 	Connections int `yaml:"connections"`
 	// Applications of an address or a local user that may be connected.
 	Applications int `yaml:"oml_connections"`

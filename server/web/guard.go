@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"time"
 
@@ -24,6 +25,8 @@ const (
 	// Limits of request bodies, with and without a token.
 	bodyBytes                = 4 << 20
 	unauthenticatedBodyBytes = 64 << 10
+	// retryAfter is after how many seconds a client that was refused for lack of room is asked to try again.
+	retryAfter = 5
 )
 
 // caller is the client that makes a request.
@@ -58,6 +61,10 @@ func (s *Server) guard(next http.Handler) http.Handler {
 				s.refuse(w, r, fmt.Errorf("panic: %v\n%s", fault, debug.Stack()))
 			}
 		}()
+		if conn := connectionOf(r.Context()); conn != nil && conn.refusal != nil {
+			s.turnAway(w, r, conn.refusal)
+			return
+		}
 		from := s.origin(r)
 		if why := s.plainRefusal(from); why != "" {
 			if s.redirect(w, r, from) {
@@ -76,6 +83,18 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		w.Header().Set("Cache-Control", "no-store")
 		next.ServeHTTP(newDeadlineWriter(w), r)
 	})
+}
+
+// turnAway answers a request without room for it, and ends its connection.
+func (s *Server) turnAway(w http.ResponseWriter, r *http.Request, err error) {
+	w.Header().Set("Connection", "close")
+	w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
+	fault := connect.NewError(connect.CodeUnavailable, err)
+	if r.Method == http.MethodPost && s.errors.IsSupported(r) {
+		s.errors.Write(w, r, fault)
+		return
+	}
+	s.refuse(w, r, fault)
 }
 
 // admit authenticates a procedure call and reads its whole body, so that a slow sender
@@ -148,6 +167,9 @@ func (s *Server) identify(r *http.Request, needed role) (caller, error) {
 		}
 	}
 	known.remote, known.tls = who.remote, who.tls
+	if err == nil {
+		connectionOf(r.Context()).authenticated(known.role)
+	}
 	return known, err
 }
 

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -35,21 +34,16 @@ const tlsHandshake = 0x16
 type port struct {
 	net.Listener
 	tls   *tls.Config
-	slots chan struct{} // one element per connection
+	all   *connections
 	ready chan net.Conn
 	// ctx is done when the port is closed.
 	ctx    context.Context
 	cancel context.CancelFunc
-	// refused counts connections beyond the limit.
-	refused *atomic.Uint64
-	fault   chan error
+	fault  chan error
 }
 
-func newPort(l net.Listener, config *tls.Config, limit int, refused *atomic.Uint64) *port {
-	p := &port{
-		Listener: l, tls: config, refused: refused,
-		slots: make(chan struct{}, limit), ready: make(chan net.Conn), fault: make(chan error, 1),
-	}
+func newPort(l net.Listener, config *tls.Config, all *connections) *port {
+	p := &port{Listener: l, tls: config, all: all, ready: make(chan net.Conn), fault: make(chan error, 1)}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	go p.run()
 	return p
@@ -72,21 +66,17 @@ func (p *port) run() {
 			p.fault <- err
 			return
 		}
-		select {
-		case p.slots <- struct{}{}:
-			go p.inspect(&countedConn{Conn: conn, slots: p.slots})
-		default:
-			p.refused.Add(1)
-			conn.Close()
+		if admitted := p.all.admit(conn); admitted != nil {
+			go p.inspect(admitted)
 		}
 	}
 }
 
-func (p *port) inspect(conn net.Conn) {
+func (p *port) inspect(conn *connection) {
 	conn.SetReadDeadline(time.Now().Add(headerTimeout))
 	stop := context.AfterFunc(p.ctx, func() { conn.SetReadDeadline(time.Now()) })
 	defer stop()
-	peeked := &peekedConn{Conn: conn, reader: bufio.NewReaderSize(conn, 1<<10)}
+	peeked := &peekedConn{connection: conn, reader: bufio.NewReaderSize(conn, 1<<10)}
 	first, err := peeked.reader.Peek(1)
 	if err != nil || conn.SetReadDeadline(time.Time{}) != nil {
 		conn.Close()
@@ -123,31 +113,11 @@ func (p *port) Close() error {
 
 // peekedConn is a connection with peeked bytes.
 type peekedConn struct {
-	net.Conn
+	*connection
 	reader *bufio.Reader
 }
 
 func (c *peekedConn) Read(b []byte) (int, error) { return c.reader.Read(b) }
-
-// countedConn frees its slot when it is closed.
-type countedConn struct {
-	net.Conn
-	slots chan struct{}
-	once  sync.Once
-}
-
-// Write has its own deadline at the lowest level: a client that does not read loses the
-// connection.
-func (c *countedConn) Write(b []byte) (int, error) {
-	c.Conn.SetWriteDeadline(time.Now().Add(writeTimeout))
-	return c.Conn.Write(b)
-}
-
-func (c *countedConn) Close() error {
-	err := c.Conn.Close()
-	c.once.Do(func() { <-c.slots })
-	return err
-}
 
 func newHTTPServer(config *tls.Config, handler http.Handler) *http.Server {
 	protocols := new(http.Protocols)
@@ -155,7 +125,7 @@ func newHTTPServer(config *tls.Config, handler http.Handler) *http.Server {
 	protocols.SetHTTP2(true)
 	protocols.SetUnencryptedHTTP2(true) // gRPC on loopback
 	return &http.Server{
-		Handler: handler, TLSConfig: config, Protocols: protocols,
+		Handler: handler, TLSConfig: config, Protocols: protocols, ConnContext: withConnection,
 		ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: headerBytes,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: 100, WriteByteTimeout: writeTimeout,

@@ -8,6 +8,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -82,7 +83,12 @@ type Options struct {
 	Queries int
 	// Connections limits open connections; default 2048.
 	Connections int
-	Log         *slog.Logger
+	// SourceConnections limits those of a source address that is no trusted proxy; default 256.
+	SourceConnections int
+	// Exceeded is called when something of a source, such as "address 192.0.2.1", is refused because of a quota, or
+	// because it is invalid; default nothing.
+	Exceeded func(source string, err error)
+	Log      *slog.Logger
 	// Now is the clock; default time.Now.
 	Now func() time.Time
 }
@@ -122,8 +128,7 @@ type Server struct {
 	tls         *tls.Config
 	plainOff    bool
 	proxies     []netip.Prefix
-	connections int
-	refused     atomic.Uint64
+	connections *connections
 	http        *http.Server
 	cancel      context.CancelFunc
 	followers   sync.WaitGroup
@@ -136,8 +141,12 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{
 		log: o.Log, now: o.Now, started: o.Now(), authority: o.Authority, archive: reads{o.Archive}, events: o.Events,
-		parts: o.Health, attempts: newAttempts(o.Now), unauthenticated: newAttempts(o.Now), connections: o.Connections,
+		parts: o.Health, attempts: newAttempts(o.Now), unauthenticated: newAttempts(o.Now),
 		plainOff: o.PlainOff, proxies: o.Proxies, fleet: o.Fleet,
+	}
+	s.connections = &connections{
+		most: o.Connections, share: o.SourceConnections, proxy: s.isProxy, exceeded: o.Exceeded,
+		open: map[*connection]struct{}{}, of: map[string]int{},
 	}
 	s.scopes = &scopes{control: o.Control, now: o.Now, kept: map[string]keptScope{}}
 	s.calls.open = map[*call]struct{}{}
@@ -190,9 +199,10 @@ func (o *Options) complete() error {
 	if o.Queries <= 0 {
 		o.Queries = queriesAtOnce
 	}
-	if o.Connections <= 0 {
-		o.Connections = defaultConnections
+	if o.Exceeded == nil {
+		o.Exceeded = func(string, error) {}
 	}
+	o.Connections, o.SourceConnections = cmp.Or(o.Connections, defaultConnections), cmp.Or(o.SourceConnections, defaultSourceConnections)
 	if o.MetricsPairs <= 0 {
 		o.MetricsPairs = defaultMetricsPairs
 	}
@@ -253,7 +263,7 @@ func handled(handler http.HandlerFunc) func(http.ResponseWriter, *http.Request) 
 func (s *Server) figures(o Options) func() []Figure {
 	return func() []Figure {
 		all := append(o.Figures(),
-			Figure{Name: "pillion_http_refused_connections_total", Help: "HTTP connections refused because the limit was reached.", Value: float64(s.refused.Load())},
+			Figure{Name: "pillion_http_refused_connections_total", Help: "HTTP connections refused, or closed to make room for others, because a limit was reached.", Value: float64(s.connections.refused.Load())},
 			Figure{Name: "pillion_audit_unrecorded_total", Help: "Refused unauthenticated calls beyond the rate limit, not in the audit stream.", Value: float64(s.unrecorded.Load())})
 		states := map[string]int{control.Connected: 0, control.Away: 0, control.Revoked: 0}
 		var dropped, waiting int64
@@ -298,7 +308,7 @@ func (s *Server) figures(o Options) func() []Figure {
 // Serve serves the listener, which it closes, until Close: TLS, and plain HTTP on
 // loopback unless it is off. It can be called for several listeners.
 func (s *Server) Serve(listener net.Listener) error {
-	err := s.http.Serve(newPort(listener, s.tls, s.connections, &s.refused))
+	err := s.http.Serve(newPort(listener, s.tls, s.connections))
 	if errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed) {
 		return nil
 	}
