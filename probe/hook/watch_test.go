@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"pillion.dev/internal/netns"
 	"pillion.dev/internal/test/namespace"
@@ -57,15 +58,45 @@ func TestWatchDevices(t *testing.T) {
 		if err := netlink.LinkDel(link); err != nil {
 			return err
 		}
-		for err == nil {
-			<-changes
-			_, err = device.Now()
-		}
-		if !errors.Is(err, ErrNoDevice) {
+		if _, err = device.Now(); !errors.Is(err, ErrNoDevice) {
 			return err
 		}
 		return nil
 	}); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestNewDevicesAreLeftAlone: programs are loaded for a device that is created, or taken off one that
+// is removed, some time later, and not while it is being configured.
+func TestNewDevicesAreLeftAlone(t *testing.T) {
+	known := shapes{}
+	for _, step := range []struct {
+		event   string
+		removed bool
+		index   int
+		name    string
+		mtu     int
+		want    bool
+	}{
+		{"there before", false, 1, "one", 1500, false},
+		{"created", false, 2, "two", 1500, false},
+		{"has a carrier", false, 2, "two", 1500, false},
+		{"another MTU", false, 2, "two", 1400, true},
+		{"renamed", false, 1, "other", 1500, true},
+		{"removed", true, 2, "two", 1400, false},
+		{"made anew", false, 3, "two", 1500, false},
+		{"renamed anew", false, 3, "wan", 1500, true},
+	} {
+		update := netlink.LinkUpdate{
+			Header: unix.NlMsghdr{Type: unix.RTM_NEWLINK},
+			Link:   &netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Index: step.index, Name: step.name, MTU: step.mtu}},
+		}
+		if step.removed {
+			update.Header.Type = unix.RTM_DELLINK
+		}
+		if got := known.changed(&update); got != step.want {
+			t.Errorf("%s: %t", step.event, got)
+		}
 	}
 }
