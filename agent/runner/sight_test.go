@@ -9,8 +9,10 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/link"
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"pillion.dev/internal/netns"
+	"pillion.dev/internal/test/hang"
 	"pillion.dev/probe/hook"
 	"pillion.dev/session"
 )
@@ -95,5 +97,63 @@ func TestHiddenProgram(t *testing.T) {
 		if state = check(row.h); state.Hidden != "" {
 			t.Errorf("device %s, after it has gone: %+v", row.device, state)
 		}
+	}
+}
+
+// TestHiddenByXDP: a program of XDP that takes all packets, or most of them, away from a destination at TC is named.
+func TestHiddenByXDP(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		takes asm.Instructions
+	}{
+		{"all", asm.Instructions{asm.Mov.Imm(asm.R0, 1), asm.Return()}}, // XDP_DROP
+		{"7 of 8", asm.Instructions{
+			asm.FnGetPrandomU32.Call(), asm.And.Imm(asm.R0, 7), asm.JEq.Imm(asm.R0, 0, "pass"), asm.Mov.Imm(asm.R0, 1), asm.Return(),
+			asm.Mov.Imm(asm.R0, 2).WithSymbol("pass"), asm.Return(),
+		}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			r := newRoad(t)
+			to := newHost(t, r, r.to)
+			if state := to.apply(session.Assignment{Revision: 1, Destinations: []session.DestinationTask{task("s", false, time.Hour)}}); !state.Running {
+				t.Fatalf("%+v", state)
+			}
+			r.send(1) // resolves the address
+			program, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "balancer", Type: ebpf.XDP, License: "GPL", Instructions: row.takes})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer program.Close()
+			if err := netns.Do(r.to, func() error {
+				l, err := netlink.LinkByName("in")
+				if err != nil {
+					return err
+				}
+				return netlink.LinkSetXdpFdWithFlags(l, program.FD(), unix.XDP_FLAGS_DRV_MODE)
+			}); err != nil {
+				t.Fatal(err)
+			}
+			for end := time.Now().Add(hang.Limit); ; {
+				for range 400 {
+					if _, err := r.out.Write(make([]byte, 40)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				to.ahead.Add(int64(time.Second))
+				var states []session.TaskState
+				if err := netns.Do(r.to, func() error { states = to.States(); return nil }); err != nil {
+					t.Fatal(err)
+				}
+				if len(states) != 1 || !states[0].Running {
+					t.Fatalf("%+v", states)
+				}
+				if strings.HasPrefix(states[0].Hidden, "hidden by balancer (") {
+					return
+				}
+				if time.Now().After(end) {
+					t.Fatalf("%+v", states)
+				}
+			}
+		})
 	}
 }

@@ -49,6 +49,7 @@ var hints = []struct {
 	{hook.ErrLink, "use an interface with Ethernet or raw IP packets; xdp also requires support in the driver"},
 	{hook.ErrOldKernel, "uname -r prints the kernel version; README.md lists the requirements"},
 	{hook.ErrRefused, "privileges do not change that; pillion-agent doctor says what else this kernel lacks, README.md lists the requirements"},
+	{hook.ErrFull, "stop the software that attached them; bpftool net show dev DEV lists them. A restart of the host removes those that nothing owns any more"},
 	{hook.ErrOwned, "stop the other process first: pgrep -a pillion-agent lists it"},
 	{hook.ErrRuntime, "use sudo; devices are locked in /run/pillion/devices, which only its user may write to"},
 	{errNetns, "ip netns list and pillion-agent lab status list names; a path or a process ID also works"},

@@ -105,29 +105,41 @@ func (a *Attachment) attachTCX(name string) error {
 	if err != nil {
 		return err
 	}
-	if a.options.Stay {
-		err = a.attachToStay()
-	} else {
-		a.link, err = link.AttachTCX(link.TCXOptions{
-			Interface: a.device.Index, Program: a.program,
-			Attach: a.attachType(), Anchor: a.anchor(),
-		})
+	err = a.attachProgram(name)
+	if n := len(left); n > 0 && errors.Is(err, unix.ERANGE) { // they have filled the hook
+		err, left = left[n-1].remove(a.device, a.attachType()), left[:n-1]
+		if err == nil {
+			err = a.attachProgram(name)
+		}
 	}
 	if err != nil {
-		return err
+		return explainFull(a.device, a.attachType(), err)
 	}
 	for _, program := range left {
-		err = errors.Join(err, detachTCX(a.device, a.attachType(), program), program.Close())
+		err = errors.Join(err, program.remove(a.device, a.attachType()))
+	}
+	if a.options.Stay {
+		note(name, a.device, a.id)
 	}
 	return err
 }
 
-func (a *Attachment) attachToStay() error {
-	err := link.RawAttachProgram(link.RawAttachProgramOptions{
+func (a *Attachment) attachProgram(name string) (err error) {
+	if !a.options.Stay {
+		a.link, err = link.AttachTCX(link.TCXOptions{
+			Interface: a.device.Index, Program: a.program,
+			Attach: a.attachType(), Anchor: a.anchor(),
+		})
+		return err
+	}
+	err = link.RawAttachProgram(link.RawAttachProgramOptions{
 		Target: a.device.Index, Program: a.program,
 		Attach: a.attachType(), Anchor: a.anchor(),
 	})
-	a.detach = func() error { return detachTCX(a.device, a.attachType(), a.program) }
+	a.detach = func() error {
+		forgetNote(name, a.device, a.id)
+		return detachTCX(a.device, a.attachType(), a.program)
+	}
 	return err
 }
 
@@ -135,31 +147,6 @@ func detachTCX(device Device, attach ebpf.AttachType, program *ebpf.Program) err
 	return link.RawDetachProgram(link.RawDetachProgramOptions{
 		Target: device.Index, Program: program, Attach: attach,
 	})
-}
-
-// leftovers are programs of this name that no link holds: those of a process
-// that ended without taking them off.
-func leftovers(device Device, attach ebpf.AttachType, name string) ([]*ebpf.Program, error) {
-	result, err := link.QueryPrograms(link.QueryOptions{Target: device.Index, Attach: attach})
-	if err != nil {
-		return nil, withoutTCX(err)
-	}
-	var left []*ebpf.Program
-	for _, p := range result.Programs {
-		if linkID, ok := p.LinkID(); ok && linkID != 0 {
-			continue
-		}
-		program, err := ebpf.NewProgramFromID(p.ID)
-		if err != nil {
-			continue // gone in the meantime
-		}
-		if info, err := program.Info(); err == nil && info.Name == name {
-			left = append(left, program)
-			continue
-		}
-		program.Close()
-	}
-	return left, nil
 }
 
 // HaveTCX asks the kernel for tcx; without it the error is ebpf.ErrNotSupported.
@@ -192,7 +179,7 @@ func (a *Attachment) attachXDP(name string) error {
 		return err
 	}
 	flags := unix.XDP_FLAGS_DRV_MODE
-	if xdp := l.Attrs().Xdp; xdp == nil || !xdp.Attached || !hasName(xdp.ProgId, name) {
+	if xdp := l.Attrs().Xdp; xdp == nil || !xdp.Attached || nameOf(ebpf.ProgramID(xdp.ProgId), "") != name {
 		flags |= unix.XDP_FLAGS_UPDATE_IF_NOEXIST
 	}
 	err = netlink.LinkSetXdpFdWithFlags(l, a.program.FD(), flags)
@@ -212,16 +199,6 @@ func (a *Attachment) attachXDP(name string) error {
 		return netlink.LinkSetXdpFdWithFlags(l, -1, unix.XDP_FLAGS_DRV_MODE)
 	}
 	return nil
-}
-
-func hasName(id uint32, name string) bool {
-	program, err := ebpf.NewProgramFromID(ebpf.ProgramID(id))
-	if err != nil {
-		return false
-	}
-	defer program.Close()
-	info, err := program.Info()
-	return err == nil && info.Name == name
 }
 
 // Present reports whether the program is still on the device: someone else may

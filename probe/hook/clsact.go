@@ -80,7 +80,7 @@ func Clear(device Device, point Point, name string) error {
 		err = nil // then there are only filters
 	}
 	for _, program := range left {
-		err = errors.Join(err, detachTCX(device, attach, program), program.Close())
+		err = errors.Join(err, program.remove(device, attach))
 	}
 	if err = errors.Join(err, clearFilters(device, point, name, nil)); err != nil {
 		return fmt.Errorf("clear device %q: %w", device.Name, err)

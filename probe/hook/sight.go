@@ -16,23 +16,24 @@ const (
 	sightEvery = 900 * time.Millisecond
 	// hiddenLeast is how many packets have to pass before they say anything.
 	hiddenLeast = 10
+	namedMax    = 3 // programs and filters
 )
 
 // passing programs are Pillion's, which end no chain.
-var passing = []string{"source_tc", "source_dispatch", "source_return", "destination_tc"}
+var passing = []string{"source_tc", "source_dispatch", "source_return", "destination_tc", "destination_xdp"}
 
 // sight is what is known of whether packets reach a program.
 type sight struct {
 	checked        time.Duration
 	text           string
 	hidden         bool
-	steady, missed int // checks in which the program saw nothing, and packets passed nevertheless
+	steady, missed int // checks in which the program saw too little, and packets passed nevertheless
 	passed, seen   uint64
 }
 
 // Hidden says which programs and filters of others run before this program and keep packets from
 // it; empty: none. It compares what the program has seen with the packets of the device, about once
-// a second, and reports whether that has changed; now is of the monotonic clock. It knows nothing of what comes before XDP, or is XDP.
+// a second, and reports whether that has changed; now is of the monotonic clock. For programs of XDP it is always empty.
 func (a *Attachment) Hidden(now time.Duration, seen func() (uint64, error)) (text string, changed bool, err error) {
 	s := &a.sight
 	if a.options.Point == XDP || s.checked != 0 && now-s.checked < sightEvery {
@@ -50,7 +51,7 @@ func (a *Attachment) Hidden(now time.Duration, seen func() (uint64, error)) (tex
 		if a.options.Point == Egress {
 			passed = l.Attrs().Statistics.TxPackets
 		}
-		if s.misses(passed, count) {
+		if s.misses(passed, count, a.options.Point == Ingress) {
 			others, err = a.ahead(l)
 		}
 	}
@@ -59,7 +60,7 @@ func (a *Attachment) Hidden(now time.Duration, seen func() (uint64, error)) (tex
 	}
 	if len(others) > 0 {
 		text = fmt.Sprintf("hidden by %s: packets on %s do not reach Pillion's program, which runs after it",
-			strings.Join(others[:min(len(others), 3)], " or "), l.Attrs().Name)
+			strings.Join(others[:min(len(others), namedMax)], " or "), l.Attrs().Name)
 	}
 	changed = text != s.text
 	s.text = text
@@ -68,9 +69,11 @@ func (a *Attachment) Hidden(now time.Duration, seen func() (uint64, error)) (tex
 
 // misses reports whether the program is hidden: packets passed the device and it saw none, in two
 // checks after one without any change, since the counters of cards lag. It no longer is when it sees
-// a quarter of them.
-func (s *sight) misses(passed, seen uint64) bool {
+// a quarter of them. Where nothing but programs can take packets away, as at ingress (most), seeing
+// less than a quarter counts like seeing none.
+func (s *sight) misses(passed, seen uint64, most bool) bool {
 	saw, went := seen-s.seen, passed-s.passed
+	few := saw == 0 || most && saw < went/4
 	switch {
 	case passed < s.passed: // the counter was reset
 		s.steady, s.missed = 0, 0
@@ -78,7 +81,7 @@ func (s *sight) misses(passed, seen uint64) bool {
 		return true
 	case s.hidden:
 		s.hidden, s.steady, s.missed = saw < went/4, 0, 0
-	case saw != 0:
+	case !few:
 		s.steady, s.missed = 0, 0
 	case s.steady == 0:
 		s.steady = 1
@@ -100,6 +103,9 @@ func (a *Attachment) ahead(l netlink.Link) (others []string, err error) {
 			others = append(others, fmt.Sprintf("%s (%d)", name, id))
 		}
 	}
+	if xdp := l.Attrs().Xdp; a.options.Point == Ingress && xdp != nil && xdp.Attached {
+		add(nameOf(ebpf.ProgramID(xdp.ProgId), "XDP program"), xdp.ProgId)
+	}
 	result, err := link.QueryPrograms(link.QueryOptions{Target: a.device.Index, Attach: a.attachType()})
 	if err != nil && (a.filter == nil || !errors.Is(withoutTCX(err), ebpf.ErrNotSupported)) {
 		return nil, err
@@ -109,14 +115,7 @@ func (a *Attachment) ahead(l netlink.Link) (others []string, err error) {
 		if id == a.id {
 			return others, nil
 		}
-		name := "program" // reading its name needs CAP_SYS_ADMIN
-		if program, err := ebpf.NewProgramFromID(id); err == nil {
-			if info, err := program.Info(); err == nil {
-				name = info.Name
-			}
-			program.Close()
-		}
-		add(name, uint32(id))
+		add(nameOf(id, "program"), uint32(id))
 	}
 	if a.filter == nil {
 		return nil, nil // it has been taken off
@@ -134,4 +133,17 @@ func (a *Attachment) ahead(l netlink.Link) (others []string, err error) {
 		}
 	}
 	return nil, err
+}
+
+// nameOf is the name of a program, which takes CAP_SYS_ADMIN to read, or else another word for it.
+func nameOf(id ebpf.ProgramID, unread string) string {
+	program, err := ebpf.NewProgramFromID(id)
+	if err != nil {
+		return unread
+	}
+	defer program.Close()
+	if info, err := program.Info(); err == nil {
+		return info.Name
+	}
+	return unread
 }

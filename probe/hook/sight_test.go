@@ -23,22 +23,27 @@ func TestSight(t *testing.T) {
 	for _, row := range []struct {
 		name     string
 		readings []reading
+		most     bool
 	}{
-		{"an idle device", []reading{{5, 0, false}, {5, 0, false}, {9, 0, false}, {9, 0, false}}},
-		{"all is seen", []reading{{100, 90, false}, {200, 190, false}, {300, 290, false}, {400, 390, false}}},
-		{"nothing from the beginning", []reading{{500, 0, false}, {510, 0, false}, {520, 0, true}, {530, 0, true}}},
-		{"nothing at a low rate", []reading{{0, 0, false}, {4, 0, false}, {8, 0, false}, {12, 0, false}, {16, 0, true}}},
-		{"nothing any more", []reading{{100, 100, false}, {220, 205, false}, {320, 205, false}, {420, 205, false}, {520, 205, true}}},
-		{"a card that counts late", []reading{{0, 0, false}, {0, 100, false}, {100, 100, false}, {100, 100, false}, {100, 100, false}}},
-		{"one of many, as address resolution", []reading{{0, 0, false}, {100, 0, false}, {200, 0, true}, {300, 1, true}, {400, 1, true}, {500, 2, true}}},
-		{"seen again", []reading{{0, 0, false}, {100, 0, false}, {200, 0, true}, {205, 3, true}, {300, 95, false}, {400, 195, false}}},
-		{"reset of the device's counter", []reading{{100, 0, false}, {200, 0, false}, {5, 0, false}, {50, 0, false}, {60, 0, false}, {70, 0, true}}},
-		{"a program that was replaced", []reading{{100, 900, false}, {200, 50, false}, {300, 150, false}}},
+		{"an idle device", []reading{{5, 0, false}, {5, 0, false}, {9, 0, false}, {9, 0, false}}, false},
+		{"all is seen", []reading{{100, 90, false}, {200, 190, false}, {300, 290, false}, {400, 390, false}}, false},
+		{"nothing from the beginning", []reading{{500, 0, false}, {510, 0, false}, {520, 0, true}, {530, 0, true}}, false},
+		{"nothing at a low rate", []reading{{0, 0, false}, {4, 0, false}, {8, 0, false}, {12, 0, false}, {16, 0, true}}, false},
+		{"nothing any more", []reading{{100, 100, false}, {220, 205, false}, {320, 205, false}, {420, 205, false}, {520, 205, true}}, false},
+		{"a card that counts late", []reading{{0, 0, false}, {0, 100, false}, {100, 100, false}, {100, 100, false}, {100, 100, false}}, false},
+		{"one of many, as address resolution", []reading{{0, 0, false}, {100, 0, false}, {200, 0, true}, {300, 1, true}, {400, 1, true}, {500, 2, true}}, false},
+		{"seen again", []reading{{0, 0, false}, {100, 0, false}, {200, 0, true}, {205, 3, true}, {300, 95, false}, {400, 195, false}}, false},
+		{"reset of the device's counter", []reading{{100, 0, false}, {200, 0, false}, {5, 0, false}, {50, 0, false}, {60, 0, false}, {70, 0, true}}, false},
+		{"a program that was replaced", []reading{{100, 900, false}, {200, 50, false}, {300, 150, false}}, false},
+		{"one in eight at egress", []reading{{0, 0, false}, {80, 10, false}, {160, 20, false}, {240, 30, false}, {320, 40, false}}, false},
+		{"one in eight at ingress", []reading{{0, 0, false}, {80, 10, false}, {160, 20, true}, {240, 30, true}, {320, 110, false}}, true},
+		{"half at ingress", []reading{{0, 0, false}, {80, 40, false}, {160, 80, false}, {240, 120, false}, {320, 160, false}}, true},
+		{"a card that counts every fifth time", []reading{{0, 0, false}, {0, 100, false}, {0, 200, false}, {500, 300, false}, {500, 400, false}, {500, 500, false}, {1000, 600, false}, {1000, 700, false}}, true},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			var s sight
 			for i, r := range row.readings {
-				if got := s.misses(r.passed, r.seen); got != r.hidden {
+				if got := s.misses(r.passed, r.seen, row.most); got != r.hidden {
 					t.Errorf("check %d of passed %d, seen %d: hidden %t", i+1, r.passed, r.seen, got)
 				}
 			}
