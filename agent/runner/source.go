@@ -200,6 +200,9 @@ func (s *deviceSource) followDevice() error {
 	} else if !present {
 		return fmt.Errorf("check device %q: the program is no longer there", s.device.Name)
 	}
+	if err := s.probe.FollowConnections(); err != nil {
+		return err
+	}
 	if time.Since(s.swept) < sweepEvery {
 		return nil
 	}
@@ -279,7 +282,7 @@ func counters(tally source.Tally) map[string]uint64 {
 		"counted":     tally.Counted,
 		"connections": connections.Marked, "connections_paused": connections.Paused,
 		"connections_stopped": connections.Stopped, "connections_without_acks": connections.WithoutAcks,
-		"connections_avoided": connections.Avoided, "connection_segments_full": connections.Full,
+		"connections_avoided": connections.Avoided, "connection_segments_full": connections.Full, "connection_callbacks_cleared": connections.Cleared,
 		"round_trip_flows_full": tally.EchoesFull,
 	} {
 		if n != 0 {

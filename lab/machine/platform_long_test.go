@@ -59,6 +59,7 @@ var oldest = platform{
 			Package: "probe/source",
 			Tests: []string{
 				"TestTry",
+				"TestClearedCallbacks/ipv4",
 				"TestGoldenOriginalsAreMarked/shim_delay,loss",
 				"TestGoldenOriginalsAreMarked/ipip_delay,loss",
 				"TestGoldenOriginalsAreMarked/udp_delay,loss",

@@ -40,6 +40,24 @@ func attachTo(root *os.File, program *ebpf.Program) (link.Link, error) {
 	return l, nil
 }
 
+// SocketPrograms are the programs that are attached where AttachSockets attaches, but those of this
+// name, each as NAME (ID), and no more than a message names.
+func SocketPrograms(but string) (names []string) {
+	root, err := openCgroup()
+	if err != nil {
+		return nil
+	}
+	defer root.Close()
+	result, err := link.QueryPrograms(link.QueryOptions{Target: int(root.Fd()), Attach: ebpf.AttachCGroupSockOps})
+	for i := 0; err == nil && i < len(result.Programs) && len(names) < namedMax; i++ {
+		id := result.Programs[i].ID
+		if name := nameOf(id, ""); name != "" && name != but { // without CAP_SYS_ADMIN its own are not known from others
+			names = append(names, fmt.Sprintf("%s (%d)", name, id))
+		}
+	}
+	return names
+}
+
 // HaveCgroup looks for the cgroup v2 hierarchy; without it the error is ebpf.ErrNotSupported.
 func HaveCgroup() error {
 	root, err := openCgroup()

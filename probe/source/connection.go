@@ -48,6 +48,9 @@ type Connections struct {
 	// Full counts segments whose options left too little room. The kernel does not ask where
 	// they left none: among the skipped packets, tcp_options has both.
 	Full uint64 `json:"full"`
+	// Cleared counts segments of connections whose callbacks a program of other software cleared, until they were set
+	// again: without them the kernel reserves no room.
+	Cleared uint64 `json:"callbacks_cleared,omitempty"`
 	// Limit says which connections are not marked although the encodings ask for it.
 	Limit string `json:"limit,omitempty"`
 }
@@ -59,6 +62,7 @@ func (c *Connections) add(cpu *sourceTally) {
 	c.WithoutAcks += cpu.ConnectionsWithoutAcks
 	c.Avoided += cpu.ConnectionsAvoided
 	c.Full += cpu.SegmentsFull
+	c.Cleared += cpu.CallbacksCleared
 }
 
 // connectionLimit says why connections are not marked, if any are not.

@@ -129,8 +129,10 @@ static __always_inline void connection_begin(struct bpf_sock_ops *ops)
 	if (!sk || bpf_get_netns_cookie(ops) != network_cookie)
 		return;
 	tcp = bpf_skc_to_tcp_sock(sk);
-	if (tcp && connection_wanted(tcp))
-		bpf_sock_ops_cb_flags_set(ops, ops->bpf_sock_ops_cb_flags | CONNECTION_CALLBACKS);
+	if (!tcp || !connection_wanted(tcp))
+		return;
+	bpf_sock_ops_cb_flags_set(ops, ops->bpf_sock_ops_cb_flags | CONNECTION_CALLBACKS);
+	bpf_sk_storage_get(&connections, sk, 0, BPF_SK_STORAGE_GET_F_CREATE); /* for connection_cleared */
 }
 
 /* The handshake says nothing about segments with data: they have to prove themselves. */
@@ -342,6 +344,20 @@ int source_connection(struct bpf_sock_ops *ops)
 		break;
 	}
 	return 1;
+}
+
+/*
+ * Of a connection that had callbacks: the flags belong to the socket, so that a program of other
+ * software that sets its own without those that are set already takes them away.
+ */
+static __always_inline int connection_cleared(struct bpf_sock *sk)
+{
+	struct tcp_sock *tcp;
+
+	if (sk->state != BPF_TCP_ESTABLISHED)
+		return 0;
+	tcp = bpf_skc_to_tcp_sock(sk);
+	return tcp && !(tcp->bpf_sock_ops_cb_flags & BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG);
 }
 
 #define SOL_TCP 6

@@ -37,6 +37,7 @@ enum outcome {
 	OUTCOME_NO_KEY,		 /* its destination shares no key with this host */
 	OUTCOME_COUNTED,	 /* no mark, but a sequence number: see sparse.h */
 	OUTCOME_RETRANSMITTED,	 /* its mark may be why it was lost: see retransmit.h */
+	OUTCOME_CALLBACKS,	 /* another program cleared the callbacks of its connection: see connection.h */
 	OUTCOMES,
 };
 
@@ -53,6 +54,7 @@ struct tally {
 	__u64 connections_without_acks;
 	__u64 connections_avoided;	/* to destinations whose path drops marks */
 	__u64 segments_full;		/* no room among the options */
+	__u64 callbacks_cleared;	/* segments of connections whose callbacks another program cleared */
 };
 
 /* Key: policy. Value: what became of its packets, by CPU. Written here. */

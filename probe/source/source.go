@@ -127,6 +127,7 @@ type Source struct {
 	evicted          uint64
 	choice           uint32
 	state            uint32
+	cleared          cleared
 	// loaded are the policies that there ever were, since is what their counters said when those
 	// in force began.
 	loaded [PoliciesMax]bool
@@ -537,11 +538,6 @@ func (s *Source) changed() error {
 
 // Present reports whether the programs are still on the device.
 func (s *Source) Present() (bool, error) { return s.egress.Present() }
-
-// Hidden is hook.Attachment.Hidden at egress.
-func (s *Source) Hidden(now time.Duration) (text string, changed bool, err error) {
-	return s.egress.Hidden(now, func() (uint64, error) { t, err := s.Tally(); return t.Seen, err })
-}
 
 // Cost is what the programs on the device cost since they were loaded, where the kernel counts
 // it: each with those that it leads to.

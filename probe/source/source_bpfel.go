@@ -179,7 +179,8 @@ const (
 	sourceOutcomeOUTCOME_NO_KEY          sourceOutcome = 24
 	sourceOutcomeOUTCOME_COUNTED         sourceOutcome = 25
 	sourceOutcomeOUTCOME_RETRANSMITTED   sourceOutcome = 26
-	sourceOutcomeOUTCOMES                sourceOutcome = 27
+	sourceOutcomeOUTCOME_CALLBACKS       sourceOutcome = 27
+	sourceOutcomeOUTCOMES                sourceOutcome = 28
 )
 
 type sourcePath struct {
@@ -260,7 +261,7 @@ type sourceSpan struct {
 type sourceTally struct {
 	_                      structs.HostLayout
 	BytesAdded             uint64
-	Packets                [27]uint64
+	Packets                [28]uint64
 	FlowsStarted           uint64
 	MssClamped             uint64
 	Connections            uint64
@@ -269,6 +270,7 @@ type sourceTally struct {
 	ConnectionsWithoutAcks uint64
 	ConnectionsAvoided     uint64
 	SegmentsFull           uint64
+	CallbacksCleared       uint64
 }
 
 type sourceValidation struct {

@@ -7,7 +7,7 @@ var outcomeNames = [...]string{
 	"marked", "not_ip", "malformed", "no_match", "no_lease", "not_sampled", "multicast",
 	"neighbour", "fragment", "existing_option", "extension", "ip_options", "encoding", "vlan",
 	"mtu", "gso", "no_room", "flows", "probe",
-	"handshake", "timeout", "tcp_options", "unvalidated", "path_failed", "no_key", "counted", "retransmitted",
+	"handshake", "timeout", "tcp_options", "unvalidated", "path_failed", "no_key", "counted", "retransmitted", "tcp_callbacks",
 }
 
 // Tally is what became of the packets that left the device, counted as they are

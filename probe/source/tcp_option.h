@@ -157,7 +157,11 @@ static __noinline __u32 tcp_option_missing(struct __sk_buff *skb, struct subject
 		s->blocked = OUTCOME_HANDSHAKE;
 	else if (c && (c->paused || c->stopped || c->no_acks || c->avoided))
 		s->blocked = OUTCOME_TIMEOUT;
-	else if (s->key.family == 4 || (sparse_marks && c && c->segments))
+	else if (c && connection_cleared(sk)) {
+		CONNECTION_COUNT(callbacks_cleared);
+		if (s->key.family == 4)
+			s->blocked = OUTCOME_CALLBACKS;
+	} else if (s->key.family == 4 || (sparse_marks && c && c->segments))
 		s->blocked = OUTCOME_TCP_OPTIONS;
 	return encoding_after(WIRE_ENCODING_TCP_OPTION, packet_class(s));
 }
