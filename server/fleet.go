@@ -44,7 +44,7 @@ var errLeaderGone = errors.New("the leading server has gone")
 
 // openStore opens the state: files, or what the servers of a fleet share.
 func (s *server) openStore(ctx context.Context) error {
-	s.store = store.NewFiles(s.config.Folder, documents...)
+	s.store = store.NewFiles(s.config.Folder)
 	if s.laned() == nil {
 		return nil
 	}

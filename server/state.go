@@ -21,8 +21,8 @@ import (
 	"pillion.dev/server/store"
 )
 
-// documents are the files of the state that the servers of a fleet share.
-var documents = slices.Concat(authority.Documents, control.Documents, alarm.Documents, oml.Documents)
+// collections are the state that the servers of a fleet share.
+var collections = slices.Concat(authority.Collections, control.Collections, alarm.Collections, oml.Collections)
 
 // ErrState is a state that the state of a fleet contradicts.
 var ErrState = errors.New("the fleet has another state")
@@ -51,11 +51,11 @@ func openBucket(ctx context.Context, b *bus.Server, own *authority.Authority, fo
 // refuseFiles returns an error if this server has a state in its files and the fleet has none: it
 // would lose its agents, sessions and tokens.
 func (s *server) refuseFiles(ctx context.Context, shared store.Store) error {
-	own, err := s.store.Load(ctx, authority.Documents[0].Collection)
+	own, err := s.store.Load(ctx, authority.Collections[0])
 	if err != nil || len(own) == 0 {
 		return err
 	}
-	theirs, err := shared.Load(ctx, authority.Documents[0].Collection)
+	theirs, err := shared.Load(ctx, authority.Collections[0])
 	if err == nil && len(theirs) == 0 {
 		err = fmt.Errorf("%w: it has none, and %s has that of a single server: take it over with "+
 			"'pillion-server state import --data %s', or move its files *.json away", ErrState, s.config.Folder, s.config.Folder)
@@ -123,16 +123,16 @@ func exportState(ctx context.Context, config Config, to string, log *slog.Logger
 		if err != nil {
 			return err
 		}
-		files := store.NewFiles(to, documents...)
-		for _, d := range documents {
-			kept, err := shared.Load(ctx, d.Collection)
+		files := store.NewFiles(to)
+		for _, collection := range collections {
+			kept, err := shared.Load(ctx, collection)
 			if err != nil {
 				return err
 			}
 			if len(kept) == 0 {
 				continue
 			}
-			if err := files.Write(ctx, d.Collection, kept); err != nil {
+			if err := files.Write(ctx, collection, kept); err != nil {
 				return err
 			}
 			*items += len(kept)
@@ -164,28 +164,28 @@ func importState(ctx context.Context, config Config, log *slog.Logger, items *in
 	}
 	defer s.lock.Close()
 	return withState(ctx, config, log, func(shared store.Store) error {
-		files := store.NewFiles(config.Folder, documents...)
+		files := store.NewFiles(config.Folder)
 		missing := map[string]map[string][]byte{}
-		for _, d := range documents {
-			own, err := files.Load(ctx, d.Collection)
+		for _, collection := range collections {
+			own, err := files.Load(ctx, collection)
 			if err != nil {
 				return err
 			}
-			theirs, err := shared.Load(ctx, d.Collection)
+			theirs, err := shared.Load(ctx, collection)
 			if err != nil {
 				return err
 			}
 			for key, item := range theirs {
 				if !bytes.Equal(own[key], item) {
-					return fmt.Errorf("%w: %s of %s", ErrState, key, d.Collection)
+					return fmt.Errorf("%w: %s of %s", ErrState, key, collection)
 				}
 				delete(own, key)
 			}
 			*items += len(own)
-			missing[d.Collection] = own
+			missing[collection] = own
 		}
-		for _, d := range documents { // tokens first: a server that starts meanwhile creates none
-			if err := shared.Write(ctx, d.Collection, missing[d.Collection]); err != nil {
+		for _, collection := range collections { // tokens first: a server that starts meanwhile creates none
+			if err := shared.Write(ctx, collection, missing[collection]); err != nil {
 				return err
 			}
 		}

@@ -82,7 +82,7 @@ func (b *bed) restart(builtIn []Rule, rules ...Rule) {
 	}
 	b.Evaluator = New(Options{
 		Rules: all, PairsMost: pairsMost, AlarmsMost: pairsMost, Events: &b.events, Agents: &b.hosts, SiteLabel: "site",
-		Store: store.NewFiles(b.folder, Documents...), Now: func() time.Time { return b.now },
+		Store: store.NewFiles(b.folder), Now: func() time.Time { return b.now },
 	})
 	if err := b.Load(b.t.Context()); err != nil {
 		b.t.Fatal(err)

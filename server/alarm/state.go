@@ -22,12 +22,8 @@ const (
 	sentKept     = "notifications"
 )
 
-// Documents are the files of the state, if it is kept in files.
-var Documents = []store.Document{{Collection: collection, Sections: []store.Section{
-	{Name: alarmsKept, Kind: store.Map},
-	{Name: silencesKept, Kind: store.Map, Optional: true},
-	{Name: sentKept, Kind: store.Map, Optional: true},
-}}}
+// Collections of the state.
+var Collections = []string{collection}
 
 // endedFor is how long alarms are listed after their end, expiredFor silences.
 const (

@@ -92,11 +92,8 @@ type Options struct {
 	Now, Issued func() time.Time
 }
 
-// Documents are the files of tokens and revocations, if these are kept in files.
-var Documents = []store.Document{
-	{Collection: tokensKept, Sections: []store.Section{{Name: tokensKept, Kind: store.Bare}}},
-	{Collection: revocationsKept},
-}
+// Collections of tokens and revocations.
+var Collections = []string{tokensKept, revocationsKept}
 
 // Authority is safe for concurrent use.
 type Authority struct {
@@ -143,7 +140,7 @@ func Open(folder string, options Options) (a *Authority, created bool, err error
 	if a, err = OpenKeys(folder, options); err != nil {
 		return nil, false, err
 	}
-	if created, err = a.OpenTokens(context.Background(), store.NewFiles(folder, Documents...)); err != nil {
+	if created, err = a.OpenTokens(context.Background(), store.NewFiles(folder)); err != nil {
 		return nil, false, err
 	}
 	return a, created, nil

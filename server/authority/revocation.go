@@ -16,7 +16,6 @@ import (
 	"sync"
 	"time"
 
-	files "pillion.dev/internal/store"
 	"pillion.dev/server/store"
 )
 
@@ -266,9 +265,8 @@ func MergePrevious(folder, previous string) (added int, path string, err error) 
 			err = fmt.Errorf("merge revocations of %s: %w", previous, err)
 		}
 	}()
-	var text json.RawMessage
-	found, err := files.Load(filepath.Join(previous, revocationsFile), &text)
-	if err != nil || !found {
+	kept, err := store.NewFiles(previous).Load(context.Background(), revocationsKept)
+	if err != nil || kept[store.Whole] == nil {
 		return 0, "", err
 	}
 	a := &Authority{folder: folder, options: Options{Now: time.Now}}
@@ -276,11 +274,11 @@ func MergePrevious(folder, previous string) (added int, path string, err error) 
 	if err != nil {
 		return 0, "", err
 	}
-	list, err := parseRevocations(text, &own.key.PublicKey)
+	list, err := parseRevocations(kept[store.Whole], &own.key.PublicKey)
 	if err != nil {
 		return 0, "", err
 	}
-	r, err := openRevocations(context.Background(), store.NewFiles(folder, Documents...), own.key, time.Now)
+	r, err := openRevocations(context.Background(), store.NewFiles(folder), own.key, time.Now)
 	if err != nil {
 		return 0, "", err
 	}

@@ -98,7 +98,7 @@ func bed(t *testing.T, test func(*testbed)) {
 // boot starts the server, or restarts it.
 func (b *testbed) boot() {
 	b.t.Helper()
-	c, err := New(Options{Store: store.NewFiles(b.dir, Documents...), Bus: b, Events: b})
+	c, err := New(Options{Store: store.NewFiles(b.dir), Bus: b, Events: b})
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -63,7 +63,7 @@ const groupOf = 20
 
 func newFleet(t testing.TB, agents int) *fleet {
 	f := &fleet{t: t, now: time.Now(), applied: map[string]session.Assignment{}}
-	c, err := New(Options{Store: store.NewFiles(t.TempDir(), Documents...), Bus: f, Events: f, Now: func() time.Time { return f.now }})
+	c, err := New(Options{Store: store.NewFiles(t.TempDir()), Bus: f, Events: f, Now: func() time.Time { return f.now }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,18 +23,8 @@ const (
 	assignmentsKept = "assignments"
 )
 
-// Documents are the files of the state, if it is kept in files.
-var Documents = []store.Document{
-	{Collection: agentsKept, Sections: []store.Section{
-		{Name: agentsKept, Kind: store.List, Key: []string{"name"}},
-		{Name: retiredKept, Kind: store.Map, Optional: true},
-	}},
-	{Collection: sessionsKept, Sections: []store.Section{
-		{Name: sessionsKept, Kind: store.List, Key: []string{"spec", "name"}},
-		{Name: runsKept, Kind: store.List},
-	}},
-	{Collection: assignmentsKept, Sections: []store.Section{{Name: assignmentsKept, Kind: store.Map}}},
-}
+// Collections of the state.
+var Collections = []string{agentsKept, sessionsKept, assignmentsKept}
 
 // items are the keys of a collection that differ from the store.
 type items map[string]bool
@@ -75,14 +65,14 @@ type state struct {
 // read reads the state from the store.
 func (c *Control) read(ctx context.Context) (*state, error) {
 	s := &state{agents: map[string]enrolment{}, retired: map[uint32]time.Time{}, assignments: map[string]session.Assignment{}}
-	for _, d := range Documents {
-		kept, err := c.Store.Load(ctx, d.Collection)
+	for _, collection := range Collections {
+		kept, err := c.Store.Load(ctx, collection)
 		if err != nil {
 			return nil, err
 		}
 		for _, key := range slices.Sorted(maps.Keys(kept)) {
 			if err := s.add(key, kept[key]); err != nil {
-				return nil, fmt.Errorf("load %s: %s: %w", d.Collection, key, err)
+				return nil, fmt.Errorf("load %s: %s: %w", collection, key, err)
 			}
 		}
 	}

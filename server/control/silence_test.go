@@ -54,7 +54,7 @@ func (b *silenceBed) open() {
 		b.t.Fatal(err)
 	}
 	b.alarms = alarm.New(alarm.Options{
-		Rules: rules, PairsMost: 100, AlarmsMost: 100, Events: b, Agents: b.control, Store: store.NewFiles(b.folder, alarm.Documents...),
+		Rules: rules, PairsMost: 100, AlarmsMost: 100, Events: b, Agents: b.control, Store: store.NewFiles(b.folder),
 	})
 	if err := b.alarms.Load(b.t.Context()); err != nil {
 		b.t.Fatal(err)

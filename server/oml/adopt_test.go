@@ -41,7 +41,7 @@ func (nothing) Highest(context.Context, string, string, map[string]string) (int6
 
 func backend(t *testing.T, folder string) *oml.Backend {
 	t.Helper()
-	k, err := oml.New(store.NewFiles(folder, oml.Documents...), nothing{}, nothing{}, oml.Quota{}, wall{}, slog.New(slog.DiscardHandler))
+	k, err := oml.New(store.NewFiles(folder), nothing{}, nothing{}, oml.Quota{}, wall{}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

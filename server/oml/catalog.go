@@ -30,10 +30,8 @@ const (
 	streamsSection = "streams"
 )
 
-// Documents is the file of the catalog, if it is kept in files.
-var Documents = []store.Document{{Collection: collection, Sections: []store.Section{
-	{Name: domainsSection, Kind: store.Map}, {Name: streamsSection, Kind: store.Claims},
-}}}
+// Collections of the state.
+var Collections = []string{collection}
 
 // catalog maps the tables of each domain to streams.
 type catalog struct {

@@ -51,7 +51,7 @@ func (s *sink) Highest(context.Context, string, string, map[string]string) (int6
 func open(t *testing.T, folder string) (*Backend, *sink) {
 	t.Helper()
 	s := &sink{rows: map[string][]string{}}
-	k, err := New(store.NewFiles(folder, Documents...), s, s, Quota{}, wall{}, slog.New(slog.DiscardHandler))
+	k, err := New(store.NewFiles(folder), s, s, Quota{}, wall{}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,7 +229,7 @@ func TestInvalidCatalog(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := &sink{rows: map[string][]string{}}
-		k, err := New(store.NewFiles(folder, Documents...), s, s, Quota{}, wall{}, slog.New(slog.DiscardHandler))
+		k, err := New(store.NewFiles(folder), s, s, Quota{}, wall{}, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatalf("%q: %v", text, err)
 		}

@@ -6,11 +6,13 @@
 // them in a key-value bucket of their NATS cluster, where an item is written only if
 // nobody else has written it since it was read.
 //
-// It does not know what the items mean: the rooms that own them describe their files.
+// It does not know what the items mean.
 package store
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"sync"
 
 	"pillion.dev/bus"
@@ -35,3 +37,18 @@ type Store interface {
 	// Shared reports whether other servers may write.
 	Shared() bool
 }
+
+// Whole is the key of the only item of a collection.
+const Whole = "whole"
+
+// Key returns the key of an item of a section.
+func Key(section, own string) string { return section + "/" + own }
+
+// Own splits the key of an item into that of its section and its own.
+func Own(key string) (section, own string) {
+	section, own, _ = strings.Cut(key, "/")
+	return section, own
+}
+
+// Position is the key of an item that is sorted by number.
+func Position(number uint64) string { return fmt.Sprintf("%012d", number) }
