@@ -12,6 +12,7 @@ import (
 
 	"pillion.dev/archive"
 	"pillion.dev/bus"
+	"pillion.dev/internal/every"
 	"pillion.dev/measure"
 	"pillion.dev/server/leader"
 	"pillion.dev/server/store"
@@ -190,16 +191,7 @@ func (f *fleet) followLeader(ctx context.Context) {
 }
 
 func (f *fleet) lapse(ctx context.Context) {
-	ticks := time.NewTicker(time.Second)
-	defer ticks.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticks.C:
-			f.s.control.Lapse()
-		}
-	}
+	every.Do(ctx, time.Second, func() { f.s.control.Lapse() })
 }
 
 // follow applies what other servers write until the context ends.

@@ -14,6 +14,7 @@ import (
 
 	"pillion.dev/archive"
 	"pillion.dev/bus"
+	"pillion.dev/internal/every"
 	"pillion.dev/measure"
 	"pillion.dev/server/control"
 	"pillion.dev/server/event"
@@ -190,14 +191,7 @@ const retainEvery = time.Minute
 
 // retain removes expired rows.
 func (s *server) retain(ctx context.Context) {
-	ticks := time.NewTicker(retainEvery)
-	defer ticks.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticks.C:
-		}
+	every.Do(ctx, retainEvery, func() {
 		err := s.applyRetention(ctx)
 		s.stepClock()
 		removed, failed := s.archive.Retain(ctx, s.clock.Cutoff())
@@ -207,7 +201,7 @@ func (s *server) retain(ctx context.Context) {
 		for stream, rows := range removed {
 			s.log.Info("removed old rows", "stream", stream, "rows", rows)
 		}
-	}
+	})
 }
 
 // applyRetention gives each stream, once, the retention that the configuration names

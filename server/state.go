@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"pillion.dev/bus"
+	"pillion.dev/internal/every"
 	local "pillion.dev/internal/store"
 	"pillion.dev/server/alarm"
 	"pillion.dev/server/authority"
@@ -72,21 +73,14 @@ const (
 
 // purge removes what is left of deleted items, until the context ends.
 func purge(ctx context.Context, bucket *bus.KV, doubted func() string, log *slog.Logger) {
-	ticks := time.NewTicker(purgeEvery)
-	defer ticks.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticks.C:
-		}
+	every.Do(ctx, purgeEvery, func() {
 		if doubted() != "" { // their age is that by the wall clock
-			continue
+			return
 		}
 		if err := bucket.Purge(ctx, purgeAfter); err != nil && ctx.Err() == nil {
 			log.Warn("remove what is left of deleted items", "error", err)
 		}
-	}
+	})
 }
 
 // ExportState writes the state of the fleet of which the configured server is a member into a new or

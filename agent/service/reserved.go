@@ -13,6 +13,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"pillion.dev/internal/every"
 )
 
 // reserved are the addresses that this host needs to be measured at all: those of the server,
@@ -40,16 +42,7 @@ const (
 
 // run keeps the addresses up to date until the context ends.
 func (r *reserved) run(ctx context.Context) {
-	ticks := time.NewTicker(reservedEvery)
-	defer ticks.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticks.C:
-			r.refresh(ctx)
-		}
-	}
+	every.Do(ctx, reservedEvery, func() { r.refresh(ctx) })
 }
 
 // refresh looks the addresses up. What a name resolved to before stays reserved if it can no

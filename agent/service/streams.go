@@ -10,6 +10,7 @@ import (
 
 	"pillion.dev/agent/host"
 	"pillion.dev/agent/loader"
+	"pillion.dev/internal/every"
 	"pillion.dev/measure"
 )
 
@@ -191,17 +192,10 @@ const lossEvery = time.Minute
 
 // run reports losses until the context ends.
 func (s *streams) run(ctx context.Context) {
-	ticks := time.NewTicker(lossEvery)
-	defer ticks.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticks.C:
-			s.derived.reportLosses(s.log)
-			s.reported.reportLosses()
-		}
-	}
+	every.Do(ctx, lossEvery, func() {
+		s.derived.reportLosses(s.log)
+		s.reported.reportLosses()
+	})
 }
 
 // inject injects a sample at the point of its schema.

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"pillion.dev/bus"
+	"pillion.dev/internal/every"
 	"pillion.dev/server/store"
 	"pillion.dev/session"
 )
@@ -484,16 +485,9 @@ func (t *Tokens) keepUse(old stored) {
 
 // flushing writes when tokens were last used, until the context ends: other servers show it.
 func (t *Tokens) flushing(ctx context.Context) {
-	ticks := time.NewTicker(usedStep)
-	defer ticks.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticks.C:
-			_ = t.Flush() // repeated a minute later
-		}
-	}
+	every.Do(ctx, usedStep, func() {
+		_ = t.Flush() // repeated a minute later
+	})
 }
 
 // followed applies what another server has written; tokens are never deleted. The caller holds the lock.

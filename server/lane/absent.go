@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"pillion.dev/bus"
+	"pillion.dev/internal/every"
 )
 
 const (
@@ -20,14 +21,7 @@ const (
 // that is alive all the same: its renewal fails, and what it has under way is ended before a
 // lane is opened.
 func (l *Lanes) lookOut() {
-	ticks := time.NewTicker(presenceEvery)
-	defer ticks.Stop()
-	for {
-		select {
-		case <-l.ctx.Done():
-			return
-		case <-ticks.C:
-		}
+	every.Do(l.ctx, presenceEvery, func() {
 		for _, member := range l.others() {
 			present, err := l.present(member)
 			if err == nil && l.hasDied(member, present) {
@@ -35,7 +29,7 @@ func (l *Lanes) lookOut() {
 				l.bury(member)
 			}
 		}
-	}
+	})
 }
 
 // hasDied notes whether a server is present. One that has never answered is of an earlier version.
