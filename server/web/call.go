@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+
+	"pillion.dev/internal/every"
 )
 
 // reviewEvery is the interval at which calls in progress are authorised again.
@@ -69,16 +71,7 @@ func (c *calls) review(permits func(caller) error) {
 
 // reviewing authorises the calls in progress again, until the context ends.
 func (s *Server) reviewing(ctx context.Context) {
-	ticks := time.NewTicker(reviewEvery)
-	defer ticks.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticks.C:
-			s.calls.review(s.permits)
-		}
-	}
+	every.Do(ctx, reviewEvery, func() { s.calls.review(s.permits) })
 }
 
 // permits returns why a token does not permit any more what it did when a call began.
