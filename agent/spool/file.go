@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"pillion.dev/internal/every"
 	"pillion.dev/measure"
 )
 
@@ -385,20 +386,13 @@ func (s *Spool) flushMemory() bool {
 
 // maintain syncs files and retries failed writes, once a second.
 func (s *Spool) maintain() {
-	ticks := time.NewTicker(diskRetry)
-	defer ticks.Stop()
-	for {
-		select {
-		case <-s.ctx.Done():
-			return
-		case <-ticks.C:
-			s.mu.Lock()
-			s.flushMemory()
-			s.unpin()
-			s.mu.Unlock()
-			s.sync()
-		}
-	}
+	every.Do(s.ctx, diskRetry, func() {
+		s.mu.Lock()
+		s.flushMemory()
+		s.unpin()
+		s.mu.Unlock()
+		s.sync()
+	})
 }
 
 // sync flushes the remaining files to the disk. It does not block writers.
