@@ -15,6 +15,7 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
+	"pillion.dev/internal/csvfile"
 	"pillion.dev/internal/iperf3"
 )
 
@@ -117,12 +118,15 @@ func parseCSV(text []byte) (Output, error) {
 	if len(lines) < 2 {
 		return Output{}, errors.New("a header and at least one line are needed")
 	}
+	for i, name := range lines[0] {
+		lines[0][i] = csvfile.Plain(name)
+	}
 	o := Output{Fields: map[string]any{}}
 	columns := make([][]any, len(lines[0]))
 	for _, line := range lines[1:] {
 		row := map[string]any{}
 		for i, name := range lines[0] {
-			var value any = line[i]
+			var value any = csvfile.Plain(line[i])
 			if number, err := strconv.ParseFloat(strings.TrimSpace(line[i]), 64); err == nil && isFinite(number) {
 				value = number
 			}

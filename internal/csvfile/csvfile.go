@@ -6,6 +6,7 @@ package csvfile
 import (
 	"bytes"
 	"io"
+	"strings"
 )
 
 // chunkBytes are collected before they are written.
@@ -31,10 +32,21 @@ func (w *Writer) Cell(cell []byte, isText bool) {
 	w.line = AppendCell(w.line, cell, isText)
 }
 
+// formulas are the first characters of formulas of spreadsheets.
+const formulas = "=+-@\t\r"
+
+// Plain returns the text of a cell without the apostrophe that AppendCell puts in front of formulas.
+func Plain(cell string) string {
+	if len(cell) > 1 && cell[0] == '\'' && strings.IndexByte(formulas, cell[1]) >= 0 {
+		return cell[1:]
+	}
+	return cell
+}
+
 // AppendCell appends a cell, without a comma, to a line. Text that a spreadsheet would take for a formula gets an
 // apostrophe in front; numbers, times and other values do not.
 func AppendCell(line, cell []byte, isText bool) []byte {
-	formula := isText && len(cell) > 0 && bytes.IndexByte([]byte("=+-@\t\r"), cell[0]) >= 0
+	formula := isText && len(cell) > 0 && strings.IndexByte(formulas, cell[0]) >= 0
 	quoted := bytes.ContainsAny(cell, ",\"\r\n")
 	if quoted {
 		line = append(line, '"')
