@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"pillion.dev/api"
-	"pillion.dev/internal/test/hang"
 )
 
 // chainFor is the certificate of a server under a name that is not the one in its address, and of its authority.
@@ -68,15 +67,7 @@ func TestLoginOnTerminal(t *testing.T) {
 			server.StartTLS()
 			t.Cleanup(server.Close)
 			p := newProgram(t, nil)
-			master, slave := openTerminal(t, 200, 20)
-			command := p.command("login", server.URL)
-			command.Stdin, command.Stdout, command.Stderr = slave, slave, slave
-			if err := command.Start(); err != nil {
-				t.Fatal(err)
-			}
-			slave.Close()
-			hung := time.AfterFunc(hang.Limit, func() { _ = command.Process.Kill() })
-			defer hung.Stop()
+			master, command := p.startOnTerminal(200, 20, "login", server.URL)
 			var shown strings.Builder
 			for _, step := range []struct{ asked, answer string }{{"[yes/no] ", test.answer}, {"(not shown): ", secret}} {
 				if test.answer == "" || test.answer == "no" && step.answer == secret || !readUntil(master, step.asked, &shown) {

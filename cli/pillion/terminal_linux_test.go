@@ -3,6 +3,7 @@ package pillion
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
@@ -39,6 +40,21 @@ func openTerminal(t *testing.T, columns, rows uint16) (master, slave *os.File) {
 	return master, slave
 }
 
+// startOnTerminal starts a command on a terminal of a size. It is killed if it hangs.
+func (p *program) startOnTerminal(columns, rows uint16, words ...string) (master *os.File, command *exec.Cmd) {
+	p.t.Helper()
+	master, slave := openTerminal(p.t, columns, rows)
+	command = p.command(words...)
+	command.Stdin, command.Stdout, command.Stderr = slave, slave, slave
+	if err := command.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	slave.Close()
+	hung := time.AfterFunc(hang.Limit, func() { _ = command.Process.Kill() })
+	p.t.Cleanup(func() { hung.Stop() })
+	return master, command
+}
+
 // readUntil reads the terminal until it shows a text, or its other end is closed.
 func readUntil(master *os.File, text string, so *strings.Builder) bool {
 	buffer := make([]byte, 4096)
@@ -56,18 +72,10 @@ func TestWatchOnTerminal(t *testing.T) {
 	f, server := newFake(t)
 	p := newProgram(t, server)
 	p.environment = append(p.environment, "TERM=xterm")
-	master, slave := openTerminal(t, 120, 20)
 	f.mutex.Lock()
 	f.tails, f.keep = 1, true // keeps both connection and session
 	f.mutex.Unlock()
-	command := p.command("session", "watch", "web")
-	command.Stdin, command.Stdout, command.Stderr = slave, slave, slave
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	slave.Close()
-	hung := time.AfterFunc(hang.Limit, func() { _ = command.Process.Kill() })
-	defer hung.Stop()
+	master, command := p.startOnTerminal(120, 20, "session", "watch", "web")
 	var shown strings.Builder
 	if !readUntil(master, "508", &shown) {
 		t.Errorf("no delays on the terminal:\n%q", shown.String())
