@@ -20,10 +20,6 @@ import (
 	"pillion.dev/internal/test/hang"
 )
 
-// compatible is the commit of the previous version, with which this one works together. A
-// release replaces it with the commit of the release before.
-const compatible = "def72e9ce0da80461be39d0de46f500123712fb2"
-
 // programs are those of one version.
 type programs struct{ agent, server, client string }
 
@@ -39,11 +35,16 @@ func buildAt(t *testing.T, source, ldflags string) programs {
 	return programs{filepath.Join(out, "pillion-agent"), filepath.Join(out, "pillion-server"), filepath.Join(out, "pillion")}
 }
 
-// previous returns the source of the previous version. It needs a clone with history.
+// previous returns the source of the latest release, with which this version works together: that of
+// the commit that set its number. It needs a clone with history.
 func previous(t *testing.T) string {
 	t.Helper()
+	compatible, err := exec.Command("git", "log", "-1", "--format=%H", "--", "internal/version/release.go").Output()
+	if err != nil || len(compatible) == 0 {
+		t.Fatalf("find the commit of the release (fetch the history if this is a shallow clone): %v", err)
+	}
 	source := filepath.Join(t.TempDir(), "previous")
-	if said, err := exec.Command("git", "worktree", "add", "--detach", source, compatible).CombinedOutput(); err != nil {
+	if said, err := exec.Command("git", "worktree", "add", "--detach", source, strings.TrimSpace(string(compatible))).CombinedOutput(); err != nil {
 		t.Fatalf("check out the previous version (fetch the history if this is a shallow clone): %v: %s", err, said)
 	}
 	t.Cleanup(func() {

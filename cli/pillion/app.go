@@ -109,7 +109,7 @@ func (a *app) clientOptions() (api.ClientOptions, error) {
 	o := api.ClientOptions{
 		Server:    cmp.Or(a.flags.Server, a.config.Server, "localhost:"+api.DefaultPort),
 		Timeout:   a.flags.Timeout,
-		UserAgent: "pillion/" + strings.Fields(version.String())[0],
+		UserAgent: "pillion/" + version.Short(),
 	}
 	server, err := api.ParseServer(o.Server)
 	if err != nil {

@@ -5,13 +5,12 @@
 package version
 
 import (
-	"cmp"
 	"fmt"
 	"runtime/debug"
 	"strings"
 )
 
-// String describes the build in one line: module version, commit, commit
+// String describes the build in one line: release, commit, commit
 // time, whether the tree had local changes, and the Go release.
 func String() string {
 	info, ok := debug.ReadBuildInfo()
@@ -31,15 +30,26 @@ func Short() string {
 }
 
 func nameOf(info *debug.BuildInfo) string {
-	release := info.Main.Version
-	if commit, _ := commitOf(info); commit != "" && (release == "" || strings.HasPrefix(release, "v0.0.0-")) {
+	if commit, _ := commitOf(info); commit != "" && !tagged(info) {
 		return commit
 	}
-	return cmp.Or(release, "(devel)")
+	return releaseOf(info)
+}
+
+// tagged reports whether the build is of a release's own commit.
+func tagged(info *debug.BuildInfo) bool {
+	return strings.HasPrefix(info.Main.Version, "v") && !strings.HasPrefix(info.Main.Version, "v0.0.0-")
+}
+
+func releaseOf(info *debug.BuildInfo) string {
+	if tagged(info) {
+		return info.Main.Version
+	}
+	return Release
 }
 
 func describe(info *debug.BuildInfo) string {
-	parts := []string{cmp.Or(info.Main.Version, "(devel)")}
+	parts := []string{releaseOf(info)}
 	if commit, at := commitOf(info); commit != "" {
 		parts = append(parts, fmt.Sprintf("commit %s of %s", commit, at))
 	}

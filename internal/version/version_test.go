@@ -10,14 +10,14 @@ func TestDescribe(t *testing.T) {
 		settings []debug.BuildSetting
 		want     string
 	}{
-		"without version control": {nil, "(devel), go1.26.0"},
+		"without version control": {nil, "0.1.0, go1.26.0"},
 		"clean tree": {
 			[]debug.BuildSetting{{Key: "vcs.revision", Value: "0123456789abcdef"}, {Key: "vcs.time", Value: "2026-11-21T00:00:00Z"}},
-			"(devel), commit 0123456789ab of 2026-11-21T00:00:00Z, go1.26.0",
+			"0.1.0, commit 0123456789ab of 2026-11-21T00:00:00Z, go1.26.0",
 		},
 		"changed tree": {
 			[]debug.BuildSetting{{Key: "vcs.revision", Value: "0123"}, {Key: "vcs.modified", Value: "true"}},
-			"(devel), commit 0123+local of , go1.26.0",
+			"0.1.0, commit 0123+local of , go1.26.0",
 		},
 	}
 	for name, test := range tests {
@@ -37,7 +37,7 @@ func TestName(t *testing.T) {
 		settings []debug.BuildSetting
 		want     string
 	}{
-		"nothing known":   {"", nil, "(devel)"},
+		"nothing known":   {"", nil, "0.1.0"},
 		"a commit":        {"", commit, "0123456789ab+local"},
 		"a pseudoversion": {"v0.0.0-20261121053321-c5da4ed752b5+dirty", commit, "0123456789ab+local"},
 		"a release":       {"v1.2.3", commit, "v1.2.3"},
