@@ -124,6 +124,8 @@ type Quotas struct {
 	Addresses int `yaml:"addresses"`
 	// Connections of a source address: to the bus before an agent is authenticated, and to the API.
 	Connections int `yaml:"connections"`
+	// Requests of a source address or a token that are in progress.
+	Requests quantity.Size `yaml:"request_bytes"`
 	// Applications of an address or a local user that may be connected.
 	Applications int `yaml:"oml_connections"`
 	// Domains and Tables of OML that an agent, an address or a local user may create.
@@ -265,7 +267,7 @@ func (c Config) faults() (all []error) {
 	}
 	unless(c.MemoryBytes >= 0 && c.AgentCertificates >= 0, "memory_bytes and agent_certificates cannot be negative")
 	q := c.Quotas
-	unless(min(q.Streams, q.Columns, q.Sequences, q.Gaps, int(q.Backlog), q.States, q.Addresses, q.Connections, q.Applications, q.Domains, q.Tables) >= 0,
+	unless(min(q.Streams, q.Columns, q.Sequences, q.Gaps, int(q.Backlog), q.States, q.Addresses, q.Connections, int(q.Requests), q.Applications, q.Domains, q.Tables) >= 0,
 		"quotas cannot be negative")
 	unless(c.QueryMemoryBytes == 0 || c.QueryMemoryBytes >= leastQueryMemory, "query_memory_bytes %d, want at least %d MiB", c.QueryMemoryBytes, leastQueryMemory>>20)
 	unless(c.QueryProcessors >= 0 && c.QueriesAtOnce >= 0 && c.QueriesAtOnce <= mostQueries,

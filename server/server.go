@@ -236,7 +236,7 @@ func (s *server) openWeb(ctx context.Context) (err error) {
 		Live: watching{s.ingest.Live()}, Pods: s.pods, Clocks: s.clocks, Alarms: s.alarms, Events: s.local, Health: s.health, Figures: s.figures, Page: s.page,
 		TLS: s.authority.TLS(), Bus: s.busURL(), MetricsOpen: s.config.MetricsOpen, Queries: s.config.QueriesAtOnce,
 		MetricsPairs: s.config.Limits.MetricsPairs, WatchedPairs: s.config.Limits.WatchedPairs, SiteLabel: s.config.SiteLabel,
-		SourceConnections: s.config.Quotas.Connections, Exceeded: s.refusals.Source,
+		SourceConnections: s.config.Quotas.Connections, RequestBytes: int64(s.config.Quotas.Requests), Exceeded: s.refusals.Source,
 		PlainOff: s.config.PlainHTTP != nil && !*s.config.PlainHTTP, Proxies: proxies, Log: s.log,
 	}
 	if s.fleet != nil {

@@ -18,7 +18,7 @@ const Invalid = "invalid"
 
 // Causes are the quotas of the configuration, and Invalid.
 var Causes = []string{
-	"streams", "columns", "sequences", "gaps", "backlog_bytes", "states", "addresses", "connections", "oml_connections", "oml_domains", "oml_tables", Invalid,
+	"streams", "columns", "sequences", "gaps", "backlog_bytes", "states", "addresses", "connections", "request_bytes", "oml_connections", "oml_domains", "oml_tables", Invalid,
 }
 
 const (

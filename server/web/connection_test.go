@@ -64,6 +64,11 @@ func (k *kept) get(path, token string) (status int, body string, err error) {
 		token = "Authorization: Bearer " + token + "\r\n"
 	}
 	fmt.Fprintf(k, "GET %s HTTP/1.1\r\nHost: x\r\n%s\r\n", path, token)
+	return k.answer()
+}
+
+// answer reads one.
+func (k *kept) answer() (status int, body string, err error) {
 	response, err := http.ReadResponse(k.from, nil)
 	if err != nil {
 		return 0, "", err
@@ -94,7 +99,7 @@ func newCrowdedSite(t testing.TB, share int, proxies ...netip.Prefix) (s *site, 
 	s = newSite(t, func(o *Options) {
 		o.Connections, o.SourceConnections, o.Exceeded, o.Proxies = 16, share, exceeded.add, proxies
 	})
-	return s, s.serveAs(t, func(l net.Listener) net.Listener { return remoteListener{l} }), exceeded
+	return s, s.serveAs(t, asRemote), exceeded
 }
 
 // serveAs serves another listener and returns its address.

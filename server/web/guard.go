@@ -1,12 +1,10 @@
 package web
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/netip"
 	"runtime/debug"
@@ -17,17 +15,13 @@ import (
 	"connectrpc.com/connect"
 
 	"pillion.dev/archive"
+	"pillion.dev/internal/quota"
 	"pillion.dev/server/authority"
 	"pillion.dev/session"
 )
 
-const (
-	// Limits of request bodies, with and without a token.
-	bodyBytes                = 4 << 20
-	unauthenticatedBodyBytes = 64 << 10
-	// retryAfter is after how many seconds a client that was refused for lack of room is asked to try again.
-	retryAfter = 5
-)
+// retryAfter is after how many seconds a client that was refused for lack of room is asked to try again.
+const retryAfter = 5
 
 // caller is the client that makes a request.
 type caller struct {
@@ -61,8 +55,10 @@ func (s *Server) guard(next http.Handler) http.Handler {
 				s.refuse(w, r, fmt.Errorf("panic: %v\n%s", fault, debug.Stack()))
 			}
 		}()
+		w = newDeadlineWriter(w)
 		if conn := connectionOf(r.Context()); conn != nil && conn.refusal != nil {
-			s.turnAway(w, r, conn.refusal)
+			w.Header().Set("Connection", "close")
+			s.turnAway(w, r, connect.NewError(connect.CodeUnavailable, conn.refusal))
 			return
 		}
 		from := s.origin(r)
@@ -70,6 +66,11 @@ func (s *Server) guard(next http.Handler) http.Handler {
 			if s.redirect(w, r, from) {
 				return
 			}
+			held, end := s.hold(w, r, caller{remote: from.remote})
+			if held == nil {
+				return
+			}
+			defer end()
 			w.Header().Set("Upgrade", "TLS/1.3")
 			w.Header().Set("Connection", "Upgrade, close")
 			if r.Method == http.MethodPost && s.errors.IsSupported(r) { // clients of the API do not show the text of an unknown status
@@ -81,20 +82,53 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		}
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Cache-Control", "no-store")
-		next.ServeHTTP(newDeadlineWriter(w), r)
+		next.ServeHTTP(w, r)
 	})
 }
 
-// turnAway answers a request without room for it, and ends its connection.
-func (s *Server) turnAway(w http.ResponseWriter, r *http.Request, err error) {
-	w.Header().Set("Connection", "close")
-	w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
-	fault := connect.NewError(connect.CodeUnavailable, err)
-	if r.Method == http.MethodPost && s.errors.IsSupported(r) {
-		s.errors.Write(w, r, fault)
-		return
+// hold takes what a request needs before its body is read, until end. If it cannot, it answers the request and returns nil.
+func (s *Server) hold(w http.ResponseWriter, r *http.Request, who caller) (held *hold, end func()) {
+	held, err := s.budget.begin(r, who)
+	if err != nil {
+		s.turnAway(w, r, err)
+		return nil, nil
 	}
-	s.refuse(w, r, fault)
+	return held, func() {
+		flushAnswer(w, r)
+		held.end()
+	}
+}
+
+// answerFirst has HTTP/1 answer before the rest of the body has arrived, and end the connection.
+func answerFirst(w http.ResponseWriter, r *http.Request) {
+	if r.ProtoMajor == 1 {
+		w.Header().Set("Connection", "close")
+	}
+}
+
+// flushAnswer waits until an answer has been sent. In HTTP/2, a client can let it wait after the handler has returned.
+func flushAnswer(w http.ResponseWriter, r *http.Request) {
+	if r.ProtoMajor == 2 {
+		_ = http.NewResponseController(w).Flush() // an error is a client that has gone
+	}
+}
+
+// turnAway answers a request without room for it. A client that does not read holds the text of an answer: of many at
+// a time, most have none.
+func (s *Server) turnAway(w http.ResponseWriter, r *http.Request, err error) {
+	defer s.turning.Add(-1)
+	answerFirst(w, r)
+	w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
+	switch fault := s.fault(r.URL.Path, err); {
+	case s.turning.Add(1) > answeredMax:
+		w.WriteHeader(statuses[fault.Code()])
+	case r.Method == http.MethodPost && s.errors.IsSupported(r):
+		s.errors.Write(w, r, fault)
+		flushAnswer(w, r)
+	default:
+		s.refuse(w, r, fault)
+		flushAnswer(w, r)
+	}
 }
 
 // admit authenticates a procedure call and reads its whole body, so that a slow sender
@@ -106,9 +140,18 @@ func (s *Server) admit(next http.Handler) http.Handler {
 			http.Error(w, "no such procedure", http.StatusNotFound)
 			return
 		}
+		// It stays for the rest of a body that is refused, which net/http reads.
+		http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
 		who, err := s.identify(r, rule.role)
+		held, end := s.hold(w, r, who)
+		if held == nil {
+			return
+		}
+		defer end()
 		if err == nil {
-			err = s.readBody(w, r, who.role)
+			if err = readBody(w, r, who.role, held); err != nil {
+				answerFirst(w, r)
+			}
 		}
 		if err != nil {
 			fault := s.fault(r.URL.Path, err)
@@ -131,6 +174,11 @@ func (s *Server) admit(next http.Handler) http.Handler {
 func (s *Server) admitPlain(needed rule, next func(http.ResponseWriter, *http.Request) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who, err := s.identify(r, needed.role)
+		held, end := s.hold(w, r, who)
+		if held == nil {
+			return
+		}
+		defer end()
 		if err == nil {
 			err = permit(who, needed)
 		}
@@ -199,7 +247,9 @@ func (s *Server) authenticate(secret string) (who caller, err error) {
 // address, and a secret is too long for a brute-force attack.
 func (s *Server) failedToken(from netip.Addr) error {
 	if s.attempts.blocked(from) {
-		return connect.NewError(connect.CodeResourceExhausted, fmt.Errorf("too many invalid tokens from %v; wait a minute", from))
+		err := fmt.Errorf("too many invalid tokens from %v; wait a minute", from)
+		s.budget.exceeded("address "+quota.Source(from), err)
+		return connect.NewError(connect.CodeResourceExhausted, err)
 	}
 	s.attempts.failed(from)
 	return nil
@@ -213,26 +263,5 @@ func permit(who caller, needed rule) error {
 	case who.scope != nil && needed.scoping != within && needed.scoping != open:
 		return connect.NewError(connect.CodePermissionDenied, fmt.Errorf("token %s has a scope; this requires a token without one", who.token))
 	}
-	return nil
-}
-
-// readBody reads the whole body.
-func (s *Server) readBody(w http.ResponseWriter, r *http.Request, held role) error {
-	limit := int64(bodyBytes)
-	if held == anyone {
-		limit = unauthenticatedBodyBytes
-	}
-	control := http.NewResponseController(w)
-	control.SetReadDeadline(time.Now().Add(bodyTimeout))
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
-	control.SetReadDeadline(time.Time{})
-	var large *http.MaxBytesError
-	if errors.As(err, &large) {
-		return connect.NewError(connect.CodeResourceExhausted, fmt.Errorf("request of more than %d bytes", large.Limit))
-	}
-	if err != nil {
-		return connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("read request: %w", err))
-	}
-	r.Body = io.NopCloser(bytes.NewReader(body))
 	return nil
 }

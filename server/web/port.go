@@ -20,6 +20,9 @@ const (
 	// query forever.
 	writeTimeout = time.Minute
 	headerBytes  = 64 << 10
+	// Buffers of HTTP/2: a frame, and what has arrived on a connection and on each of its streams.
+	frameBytes   = 16 << 10
+	receiveBytes = 64 << 10
 )
 
 // tlsHandshake is the first byte of a TLS connection (RFC 8446, section 5.1).
@@ -128,7 +131,8 @@ func newHTTPServer(config *tls.Config, handler http.Handler) *http.Server {
 		Handler: handler, TLSConfig: config, Protocols: protocols, ConnContext: withConnection,
 		ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: headerBytes,
 		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams: 100, WriteByteTimeout: writeTimeout,
+			MaxConcurrentStreams: 100, WriteByteTimeout: writeTimeout, MaxReadFrameSize: frameBytes,
+			MaxReceiveBufferPerConnection: receiveBytes, MaxReceiveBufferPerStream: receiveBytes,
 			SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second,
 		},
 	}

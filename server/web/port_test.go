@@ -97,6 +97,8 @@ func TestOpenMetrics(t *testing.T) {
 // remoteListener makes connections appear to come from another host.
 type remoteListener struct{ net.Listener }
 
+func asRemote(l net.Listener) net.Listener { return remoteListener{l} }
+
 type strangeConn struct{ net.Conn }
 
 func (l remoteListener) Accept() (net.Conn, error) {
@@ -109,7 +111,7 @@ func (strangeConn) RemoteAddr() net.Addr {
 
 func TestPlainFromAnotherHost(t *testing.T) {
 	s := newSite(t)
-	s.addr = s.serveAs(t, func(l net.Listener) net.Listener { return remoteListener{l} })
+	s.addr = s.serveAs(t, asRemote)
 	for _, protocol := range []string{"http1", "h2c"} {
 		status, body := s.get(t, protocol, "/healthz", "")
 		if status != http.StatusUpgradeRequired || !strings.Contains(body, "use https") {

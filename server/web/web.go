@@ -85,6 +85,9 @@ type Options struct {
 	Connections int
 	// SourceConnections limits those of a source address that is no trusted proxy; default 256.
 	SourceConnections int
+	// RequestBytes limits the memory of requests in progress of a source address or a token; a quarter of that
+	// without a token, four times that in total; default 16 MiB.
+	RequestBytes int64
 	// Exceeded is called when something of a source, such as "address 192.0.2.1", is refused because of a quota, or
 	// because it is invalid; default nothing.
 	Exceeded func(source string, err error)
@@ -129,6 +132,8 @@ type Server struct {
 	plainOff    bool
 	proxies     []netip.Prefix
 	connections *connections
+	budget      *budget
+	turning     atomic.Int64 // requests that are being refused for lack of room
 	http        *http.Server
 	cancel      context.CancelFunc
 	followers   sync.WaitGroup
@@ -148,6 +153,7 @@ func New(o Options) (*Server, error) {
 		most: o.Connections, share: o.SourceConnections, proxy: s.isProxy, exceeded: o.Exceeded,
 		open: map[*connection]struct{}{}, of: map[string]int{},
 	}
+	s.budget = &budget{share: o.RequestBytes, exceeded: o.Exceeded, of: map[originator]int64{}}
 	s.scopes = &scopes{control: o.Control, now: o.Now, kept: map[string]keptScope{}}
 	s.calls.open = map[*call]struct{}{}
 	s.tls = o.TLS.Clone()
@@ -202,6 +208,7 @@ func (o *Options) complete() error {
 	if o.Exceeded == nil {
 		o.Exceeded = func(string, error) {}
 	}
+	o.RequestBytes = cmp.Or(o.RequestBytes, defaultRequestBytes)
 	o.Connections, o.SourceConnections = cmp.Or(o.Connections, defaultConnections), cmp.Or(o.SourceConnections, defaultSourceConnections)
 	if o.MetricsPairs <= 0 {
 		o.MetricsPairs = defaultMetricsPairs
