@@ -210,7 +210,7 @@ func (p *parts) ask(t *testing.T, r session.Request) session.Reply {
 // addresses the server names, and say which were refused, and why.
 func TestDoctorUnderAPolicy(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "policy.yaml")
-	if err := os.WriteFile(path, []byte("prefixes: [127.0.0.0/8]\n"), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte("prefixes: [100::/64]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	allowed, err := policy.Open(path)
@@ -219,15 +219,16 @@ func TestDoctorUnderAPolicy(t *testing.T) {
 	}
 	p := newParts(t, Options{Policy: allowed})
 	reply := p.ask(t, session.Request{Doctor: &session.Doctor{Peers: []session.Peer{
-		{Agent: "near", Addresses: []string{"127.0.0.1", "192.0.2.7"}}, {Agent: "far", Addresses: []string{"192.0.2.8"}},
+		{Agent: "near", Addresses: []string{"100::7", "192.0.2.7"}}, {Agent: "far", Addresses: []string{"192.0.2.8"}},
+		{Agent: "self", Addresses: []string{"127.0.0.1"}},
 	}}})
 	got := fmt.Sprintf("%+v", reply.Doctor)
-	for _, address := range []string{"192.0.2.7", "192.0.2.8"} {
+	for _, address := range []string{"192.0.2.7", "192.0.2.8", "127.0.0.1"} {
 		if strings.Contains(got, address) {
 			t.Errorf("%s was checked: %s", address, got)
 		}
 	}
-	for _, want := range []string{"127.0.0.1", path + ":1: prefixes: no address of far is in 127.0.0.0/8"} {
+	for _, want := range []string{"peer near 100::7", path + ":1: prefixes: no address of far is in 100::/64"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in %s", want, got)
 		}

@@ -44,8 +44,8 @@ func (p *Policy) Settings() []Setting {
 // Keys are all settings, in the order of the reference.
 func Keys() []Key {
 	return []Key{
-		{"peers", "all", "Patterns of the names of agents, such as `rack7-*`, whose packets may be marked or measured from this host, in either direction. `[]` permits none."},
-		{"prefixes", "all", "Prefixes of the addresses of such peers: marks are written only for destinations in them, and read only from sources in them."},
+		{"peers", "all", "Patterns of the names of agents, such as `rack7-*`, whose packets may be marked or measured from this host, in either direction, and to which paths are traced. `[]` permits none. The server names agents and says which addresses they have: what an untrusted server can reach is bounded by `prefixes` only."},
+		{"prefixes", "all", "Prefixes of the addresses of such peers: marks are written only for destinations in them, and read only from sources in them; paths are traced and checked only to them. Loopback, multicast and broadcast addresses are never permitted."},
 		{"devices", "all", "Patterns of interfaces, such as `eth*`, on which programs may be attached for sessions."},
 		{"encodings", "all", "Encodings that this host may mark packets in. A session whose list has another one is refused."},
 		{"transit", "none", "Prefixes of hosts whose packets sessions may mark and measure where agents forward them: those behind this host, for which it forwards, those behind its peers, and the destinations of packets into whose marks it writes the time as a waypoint."},

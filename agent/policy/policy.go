@@ -119,7 +119,7 @@ func (p *Policy) send(r Request) error {
 	switch a := r.Target; {
 	case !s.Allowed:
 		return p.at("sending.allowed", "sending is not allowed")
-	case !a.IsValid() || a.IsMulticast() || a.IsUnspecified() || a.IsLoopback() || a == broadcast:
+	case !isUnicast(a):
 		return fmt.Errorf("%w: %v is not the unicast address of another host", ErrRefused, a)
 	case s.Targets != nil && !slices.ContainsFunc(s.targets, func(prefix netip.Prefix) bool { return prefix.Contains(a.Unmap()) }):
 		return p.at("sending.targets", "%v is in none of the targets: %s", a, listed(s.Targets))
@@ -138,6 +138,13 @@ func (p *Policy) send(r Request) error {
 		return p.at("sending.packets_per_second", "%d packets/s exceed the limit of %d packets/s, of which other tasks use %d", r.PacketsPerSecond, s.PacketsPerSecond, packets)
 	}
 	return nil
+}
+
+// isUnicast reports whether packets to an address can leave for another host, and for one only. A broadcast address
+// of a network is not known here: the kernel refuses to send to it.
+func isUnicast(a netip.Addr) bool {
+	a = a.Unmap()
+	return a.IsValid() && !a.IsMulticast() && !a.IsUnspecified() && !a.IsLoopback() && a != broadcast
 }
 
 var broadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})

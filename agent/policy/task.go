@@ -142,9 +142,16 @@ func (p *Policy) Permit(peers []session.Peer) (permitted []session.Peer, refused
 			reasons = append(reasons, p.at("peers", "%s is not one of %s", peer.Agent, listed(p.Peers)))
 			continue
 		}
-		addresses := peer.Addresses
+		addresses := slices.DeleteFunc(slices.Clone(peer.Addresses), func(text string) bool {
+			address, err := netip.ParseAddr(text)
+			return err == nil && !isUnicast(address)
+		})
+		if len(addresses) == 0 && len(peer.Addresses) > 0 {
+			reasons = append(reasons, fmt.Errorf("%w: %s of %s is not the unicast address of another host", ErrRefused, peer.Addresses[0], peer.Agent))
+			continue
+		}
 		if p.Prefixes != nil {
-			addresses = slices.DeleteFunc(slices.Clone(addresses), func(text string) bool {
+			addresses = slices.DeleteFunc(addresses, func(text string) bool {
 				address, err := netip.ParseAddr(text)
 				return err != nil || !within(p.prefixes, netip.PrefixFrom(address, address.BitLen()))
 			})

@@ -54,6 +54,12 @@ func TestTasks(t *testing.T) {
 		{"profile", "router_profiles: false", func(p *Policy) error { return p.Point(session.PointTask{Point: "router"}) }, ":1: router_profiles: "},
 		{"capture", "capture: false", func(p *Policy) error { return p.Captures() }, ":1: capture: "},
 		{"trace", "prefixes: [10.0.0.0/8]", func(p *Policy) error { return p.Trace(session.TraceTask{Address: "192.0.2.1"}) }, ":1: prefixes: "},
+		{"trace to this host", "", func(p *Policy) error { return p.Trace(session.TraceTask{Peer: "b", Address: "127.0.0.1"}) }, "127.0.0.1 of b is not the unicast address of another host"},
+		{"trace to this host by IPv6", "prefixes: ['::/0']", func(p *Policy) error { return p.Trace(session.TraceTask{Address: "::1"}) }, "not the unicast address"},
+		{"trace to this host, mapped", "", func(p *Policy) error { return p.Trace(session.TraceTask{Address: "::ffff:127.0.0.1"}) }, "not the unicast address"},
+		{"trace to no host", "", func(p *Policy) error { return p.Trace(session.TraceTask{Address: "0.0.0.0"}) }, "not the unicast address"},
+		{"trace to many hosts", "", func(p *Policy) error { return p.Trace(session.TraceTask{Address: "ff02::1"}) }, "not the unicast address"},
+		{"trace to all hosts", "", func(p *Policy) error { return p.Trace(session.TraceTask{Address: "255.255.255.255"}) }, "not the unicast address"},
 		{"trace within", "prefixes: [10.0.0.0/8]", func(p *Policy) error { return p.Trace(session.TraceTask{Address: "10.0.2.1"}) }, ""},
 	} {
 		t.Run(row.name, func(t *testing.T) {

@@ -23,7 +23,7 @@ func TestHostThatIsNoDestination(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := New(Options{Policy: allowed, Log: slog.New(slog.DiscardHandler)})
-	peers := []session.Peer{{Agent: "h2", Addresses: []string{"127.0.0.2"}}}
+	peers := []session.Peer{{Agent: "h2", Addresses: []string{"192.0.2.2"}}}
 	states := r.Apply(session.Assignment{
 		Destinations: []session.DestinationTask{{Session: "web", Device: "lo", Peers: peers}, {Session: "db", Peers: peers}},
 	}, nil)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"connectrpc.com/connect"
@@ -13,6 +14,7 @@ import (
 	"pillion.dev/api"
 	"pillion.dev/api/pillionv1"
 	"pillion.dev/archive"
+	"pillion.dev/server/control"
 	"pillion.dev/server/dnsname"
 	"pillion.dev/server/live"
 	"pillion.dev/server/topology"
@@ -213,6 +215,13 @@ func (p *paths) targets(request *pillionv1.TraceRequest) ([]string, error) {
 		if err != nil {
 			return nil, invalid("address", "read address %q: use an IPv4 or IPv6 address", text)
 		}
+		agent, err := p.control.Agent(request.GetDestination())
+		if err != nil {
+			return nil, err
+		}
+		if !hasAddress(agent, address) {
+			return nil, invalid("address", "trace to %s: it has no address %s", agent.Name, address)
+		}
 		return []string{address.String()}, nil
 	}
 	peer, err := p.control.Peer(request.GetDestination())
@@ -232,6 +241,16 @@ func (p *paths) targets(request *pillionv1.TraceRequest) ([]string, error) {
 		return nil, connect.NewError(connect.CodeFailedPrecondition, fmt.Errorf("trace to %s: it has no unique address; specify one", peer.Agent))
 	}
 	return found, nil
+}
+
+// hasAddress reports whether an agent reports a global unicast address, also one that others have, too.
+func hasAddress(agent control.Agent, address netip.Addr) bool {
+	return address.IsGlobalUnicast() && slices.ContainsFunc(agent.Interfaces, func(i session.Interface) bool {
+		return slices.ContainsFunc(i.Addresses, func(text string) bool {
+			prefix, err := netip.ParsePrefix(text)
+			return err == nil && prefix.Addr() == address
+		})
+	})
 }
 
 func (p *paths) trace(ctx context.Context, source string, task session.TraceTask) (*pillionv1.Path, error) {

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"pillion.dev/api/pillionv1"
 	"pillion.dev/server/dnsname"
 	"pillion.dev/server/topology"
 )
@@ -78,5 +80,26 @@ func TestNamesOfRouters(t *testing.T) {
 	}
 	if _, body := s.post(t, "http1", "/pillion.v1.TopologyService/GetTopology", "scoped", `{}`); strings.Contains(body, "name-of-") || !strings.Contains(body, "192.0.2.9") {
 		t.Errorf("within a scope: %s", body)
+	}
+}
+
+// TestTraceTargets: an agent traces to addresses of the other one only, whatever a request names.
+func TestTraceTargets(t *testing.T) {
+	p := &paths{control: &fakeControl{}}
+	for _, row := range []struct{ name, destination, address, want, refused string }{
+		{"each family", "a", "", "[192.0.2.2 2001:db8::2]", ""},
+		{"an address of the agent", "a", "192.0.2.1", "[192.0.2.1]", ""},
+		{"another address", "a", "192.0.2.77", "", "trace to a: it has no address 192.0.2.77"},
+		{"loopback", "a", "127.0.0.1", "", "it has no address 127.0.0.1"},
+		{"loopback that it reports", "a", "::1", "", "it has no address ::1"},
+		{"no agent", "x", "192.0.2.1", "", "not found"},
+		{"no address", "a", "north", "", `read address "north"`},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			found, err := p.targets(&pillionv1.TraceRequest{Destination: row.destination, Address: row.address})
+			if row.refused == "" && (err != nil || fmt.Sprint(found) != row.want) || row.refused != "" && (err == nil || !strings.Contains(err.Error(), row.refused)) {
+				t.Errorf("%v, %v", found, err)
+			}
+		})
 	}
 }
