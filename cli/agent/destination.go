@@ -19,7 +19,7 @@ import (
 
 type destinationCmd struct {
 	Dev      string        `required:"" placeholder:"DEV" help:"Network interface whose incoming packets are measured."`
-	Hook     string        `default:"tc" enum:"tc,xdp" help:"tc, or xdp on interfaces whose driver has native XDP (${default})."`
+	Hook     string        `default:"tc" enum:"tc,xdp" help:"tc, or xdp on interfaces whose driver has native XDP, which limits their MTU, mostly to about 3500 bytes (${default})."`
 	From     []string      `placeholder:"PREFIX" help:"Accept marks only from these hosts; default: from all. Repeatable."`
 	KeyFile  string        `placeholder:"FILE" help:"Accept only marks with a tag by the key in this file, the same as at the source. Default: marks without a tag."`
 	Interval time.Duration `default:"1s" help:"Interval of rows (${default})."`

@@ -47,6 +47,7 @@ var hints = []struct {
 	{hook.ErrNotRoot, "BPF programs require root: use sudo"},
 	{hook.ErrNoDevice, "ip link lists the interfaces of this network namespace"},
 	{hook.ErrLink, "use an interface with Ethernet or raw IP packets; xdp also requires support in the driver"},
+	{hook.ErrMTU, "lower the MTU with ip link set DEV mtu BYTES, on a veth that of the other end; or use --hook tc, which takes any"},
 	{hook.ErrOldKernel, "uname -r prints the kernel version; README.md lists the requirements"},
 	{hook.ErrRefused, "privileges do not change that; pillion-agent doctor says what else this kernel lacks, README.md lists the requirements"},
 	{hook.ErrFull, "stop the software that attached them; bpftool net show dev DEV lists them. A restart of the host removes those that nothing owns any more"},

@@ -3,6 +3,7 @@ package hook
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 
 	"github.com/cilium/ebpf"
@@ -183,14 +184,8 @@ func (a *Attachment) attachXDP(name string) error {
 		flags |= unix.XDP_FLAGS_UPDATE_IF_NOEXIST
 	}
 	err = netlink.LinkSetXdpFdWithFlags(l, a.program.FD(), flags)
-	if errors.Is(err, unix.EBUSY) {
-		return fmt.Errorf("native XDP: %w: an XDP program is there already", ErrOwned)
-	}
-	if errors.Is(err, unix.EOPNOTSUPP) {
-		return fmt.Errorf("native XDP: %w: its driver has none", ErrLink)
-	}
 	if err != nil {
-		return fmt.Errorf("native XDP: %w", err)
+		return fmt.Errorf("native XDP: %w", xdpFault(err, l.Type(), l.Attrs().MTU))
 	}
 	a.detach = func() error {
 		if present, err := a.Present(); err != nil || !present {
@@ -199,6 +194,25 @@ func (a *Attachment) attachXDP(name string) error {
 		return netlink.LinkSetXdpFdWithFlags(l, -1, unix.XDP_FLAGS_DRV_MODE)
 	}
 	return nil
+}
+
+// xdpMTUMax is the largest MTU, bytes, with which veth and virtio_net have room for a packet in a page, beside the headroom,
+// struct skb_shared_info and the Ethernet header. Other drivers take less.
+func xdpMTUMax() int { return os.Getpagesize() - 256 - 320 - 14 }
+
+// xdpFault says why a device of this type and MTU takes no program.
+func xdpFault(err error, kind string, mtu int) error {
+	switch {
+	case errors.Is(err, unix.EBUSY):
+		return fmt.Errorf("%w: an XDP program is there already", ErrOwned)
+	case errors.Is(err, unix.ERANGE) && kind == "veth": // it asks for the room that the other end's packets need
+		return fmt.Errorf("%w: the other end of this veth (this end has %d bytes) may have at most %d bytes", ErrMTU, mtu, xdpMTUMax())
+	case errors.Is(err, unix.ERANGE), errors.Is(err, unix.EINVAL) && mtu > xdpMTUMax():
+		return fmt.Errorf("%w: the device has %d bytes, its driver takes at most %d or less (%w)", ErrMTU, mtu, xdpMTUMax(), err)
+	case errors.Is(err, unix.EOPNOTSUPP):
+		return fmt.Errorf("%w: its driver has none, or none for an MTU of %d bytes", ErrLink, mtu)
+	}
+	return err
 }
 
 // Present reports whether the program is still on the device: someone else may

@@ -19,6 +19,7 @@ import (
 var (
 	ErrNoDevice  = errors.New("no such device")
 	ErrLink      = errors.New("link type is not supported")
+	ErrMTU       = errors.New("MTU is too large")
 	ErrOldKernel = errors.New("kernel is too old")
 	ErrNotRoot   = errors.New("not permitted")
 	ErrOwned     = errors.New("another agent has it")
