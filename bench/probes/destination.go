@@ -12,7 +12,6 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/rlimit"
 
-	"pillion.dev/internal/clock"
 	"pillion.dev/probe/test/advance"
 	"pillion.dev/wire"
 	"pillion.dev/wire/test/codec"
@@ -63,13 +62,12 @@ func openDestination(revision string, frames int) (*destination, error) {
 		return nil, err
 	}
 	spec.Maps["flows"].MaxEntries = 256
-	state, err := clock.Read()
-	if err != nil {
+	if err := setClock(spec); err != nil {
 		return nil, err
 	}
 	for name, value := range map[string]any{
 		"link_length": uint32(linkLength), "flow_fields": uint32(31), "udp_port": uint16(wire.Port),
-		"any_peer": uint32(1), "tai_offset_ns": uint64(state.TAIOffset), "strip_options": uint32(stripNever),
+		"any_peer": uint32(1), "strip_options": uint32(stripNever),
 	} {
 		if err := spec.Variables[name].Set(value); err != nil {
 			return nil, fmt.Errorf("set %s: %w", name, err)

@@ -63,13 +63,12 @@ func loadSource(revision string, encoding wire.Encoding, stampEvery uint32) (*eb
 	if err != nil {
 		return nil, err
 	}
-	state, err := clock.Read()
-	if err != nil {
+	if err := setClock(spec); err != nil {
 		return nil, err
 	}
 	for name, value := range map[string]any{
 		"link_length": uint32(linkLength), "encodings_used": uint32(1) << encoding, "stamp_every": stampEvery,
-		"every_packet": uint32(1), "path_mtu": uint32(1500), "lease_until": ^uint64(0), "tai_offset_ns": uint64(state.TAIOffset),
+		"every_packet": uint32(1), "path_mtu": uint32(1500), "lease_until": ^uint64(0),
 		"probe_mark": uint32(sender.ProbeMark),
 	} {
 		if err := spec.Variables[name].Set(value); err != nil {
@@ -82,6 +81,26 @@ func loadSource(revision string, encoding wire.Encoding, stampEvery uint32) (*eb
 		}
 	}
 	return ebpf.NewCollection(spec)
+}
+
+// setClock lets the programs of a revision tell the time: earlier ones go by TAI.
+func setClock(spec *ebpf.CollectionSpec) error {
+	state, err := clock.Read()
+	if err != nil {
+		return err
+	}
+	offset, err := clock.MonotonicOffset()
+	if err != nil {
+		return err
+	}
+	for name, value := range map[string]time.Duration{"tai_offset_ns": state.TAIOffset, "monotonic_offset_ns": offset} {
+		if variable := spec.Variables[name]; variable != nil {
+			if err := variable.Set(uint64(value)); err != nil {
+				return fmt.Errorf("set %s: %w", name, err)
+			}
+		}
+	}
+	return nil
 }
 
 func above(program *ebpf.Program, packets advance.Flow, frames int) (time.Duration, error) {

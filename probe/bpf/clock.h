@@ -13,13 +13,10 @@
 #define NS_PER_SECOND 1000000000ull
 
 /*
- * TAI - UTC in nanoseconds. The kernel offers no UTC clock to BPF but a TAI
- * one (6.1); the difference is 0 or 37 s depending on whether anything set
- * it, so the agent reads it and writes it here.
+ * UTC - CLOCK_MONOTONIC in nanoseconds, which the agent follows. The kernel offers no UTC clock to
+ * BPF. Both clocks have the same frequency, so that only a step of UTC changes this. Its clock of TAI
+ * would change as well when something sets the distance of TAI and UTC, 0 or 37 s.
  */
-volatile __u64 tai_offset_ns;
-
-/* UTC - CLOCK_MONOTONIC in nanoseconds; the agent follows it. */
 volatile __u64 monotonic_offset_ns;
 
 /* The same to a tick of the kernel, at a tenth of the price. */
@@ -31,7 +28,7 @@ static __always_inline __u64 clock_coarse_utc_ns(void)
 /* Nanoseconds since 1970, UTC. */
 static __always_inline __u64 clock_utc_ns(void)
 {
-	return bpf_ktime_get_tai_ns() - tai_offset_ns;
+	return bpf_ktime_get_ns() + monotonic_offset_ns;
 }
 
 static __always_inline struct wire_timestamp clock_to_wire(__u64 utc_ns)

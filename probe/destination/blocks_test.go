@@ -17,7 +17,7 @@ type blockBench struct {
 	*Destination
 	t      *testing.T
 	packet []byte
-	state  clock.State
+	offset time.Duration
 	now    time.Time // at the destination
 }
 
@@ -30,7 +30,7 @@ func newBlockBench(t *testing.T, settings Settings) *blockBench {
 		}
 	}
 	var err error
-	if b.state, err = clock.Read(); err != nil {
+	if b.offset, err = clock.MonotonicOffset(); err != nil {
 		t.Fatal(err)
 	}
 	return b
@@ -41,7 +41,7 @@ func (b *blockBench) set(now time.Time) {
 	b.t.Helper()
 	b.now = now
 	ahead := time.Until(now) // of the program's clock
-	if err := b.objects.TaiOffsetNs.Set(uint64(b.state.TAIOffset - ahead)); err != nil {
+	if err := b.objects.MonotonicOffsetNs.Set(uint64(b.offset + ahead)); err != nil {
 		b.t.Fatal(err)
 	}
 }

@@ -155,12 +155,13 @@ type Destination struct {
 	strayed   time.Time           // when the last of them came
 	unsettled uint64
 	blocks    *blocks
+	clock     *clock.Follower
 }
 
 // Open attaches to the device; marks are read from then on.
 func Open(device hook.Device, settings Settings) (*Destination, error) {
 	settings.Flows, settings.Idle = cmp.Or(settings.Flows, DefaultFlows), cmp.Or(settings.Idle, DefaultIdle)
-	d := &Destination{settings: settings, device: device, flows: map[flow.Raw]*state{}, absent: map[flow.Raw]*state{}, blocks: newBlocks(settings)}
+	d := &Destination{settings: settings, device: device, flows: map[flow.Raw]*state{}, absent: map[flow.Raw]*state{}, blocks: newBlocks(settings), clock: &clock.Follower{}}
 	return d.open(nil)
 }
 
@@ -321,16 +322,10 @@ func specification(device hook.Device, settings Settings) (*ebpf.CollectionSpec,
 	return spec, nil
 }
 
-// FollowClock brings the distances between UTC and the kernel's clocks up to date.
+// FollowClock brings the distance between UTC and the kernel's monotonic clock up to date: the
+// program goes by the earlier one until then.
 func (d *Destination) FollowClock() error {
-	state, err := clock.Read()
-	if err != nil {
-		return err
-	}
-	if err := d.objects.TaiOffsetNs.Set(uint64(state.TAIOffset)); err != nil {
-		return fmt.Errorf("set TAI offset: %w", err)
-	}
-	offset, err := clock.MonotonicOffset()
+	offset, err := d.clock.Follow()
 	if err != nil {
 		return err
 	}

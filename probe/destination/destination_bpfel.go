@@ -412,7 +412,6 @@ const (
 	destinationVarSparseFlows         = "sparse_flows"
 	destinationVarStripOptions        = "strip_options"
 	destinationVarSummedByField       = "summed_by_field"
-	destinationVarTaiOffsetNs         = "tai_offset_ns"
 	destinationVarTracesWanted        = "traces_wanted"
 	destinationVarUdpPort             = "udp_port"
 	destinationVarVerdictType         = "verdict_type"
@@ -532,7 +531,6 @@ type destinationVariableSpecs struct {
 	SparseFlows       *ebpf.VariableSpec `ebpf:"sparse_flows"`
 	StripOptions      *ebpf.VariableSpec `ebpf:"strip_options"`
 	SummedByField     *ebpf.VariableSpec `ebpf:"summed_by_field"`
-	TaiOffsetNs       *ebpf.VariableSpec `ebpf:"tai_offset_ns"`
 	TracesWanted      *ebpf.VariableSpec `ebpf:"traces_wanted"`
 	UdpPort           *ebpf.VariableSpec `ebpf:"udp_port"`
 	VerdictType       *ebpf.VariableSpec `ebpf:"verdict_type"`
@@ -652,7 +650,6 @@ type destinationVariables struct {
 	SparseFlows       *ebpf.Variable `ebpf:"sparse_flows"`
 	StripOptions      *ebpf.Variable `ebpf:"strip_options"`
 	SummedByField     *ebpf.Variable `ebpf:"summed_by_field"`
-	TaiOffsetNs       *ebpf.Variable `ebpf:"tai_offset_ns"`
 	TracesWanted      *ebpf.Variable `ebpf:"traces_wanted"`
 	UdpPort           *ebpf.Variable `ebpf:"udp_port"`
 	VerdictType       *ebpf.Variable `ebpf:"verdict_type"`

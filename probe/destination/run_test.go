@@ -10,6 +10,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 
+	"pillion.dev/internal/clock"
 	"pillion.dev/internal/test/namespace"
 	"pillion.dev/probe/flow"
 	"pillion.dev/probe/hook"
@@ -48,7 +49,7 @@ func openChanged(t testing.TB, settings Settings, change func(*ebpf.CollectionSp
 	settings.Strip = cmp.Or(settings.Strip, StripAlways) // a test run has no route
 	settings.RecordBytes = cmp.Or(settings.RecordBytes, DefaultRecordBytes)
 	device := hook.Device{Name: "none", MTU: 1500, LinkLength: 14}
-	d := &Destination{settings: settings, device: device, flows: map[flow.Raw]*state{}, absent: map[flow.Raw]*state{}, blocks: newBlocks(settings)}
+	d := &Destination{settings: settings, device: device, flows: map[flow.Raw]*state{}, absent: map[flow.Raw]*state{}, blocks: newBlocks(settings), clock: &clock.Follower{}}
 	spec, err := specification(device, settings)
 	if err != nil {
 		t.Fatal(err)

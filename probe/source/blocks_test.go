@@ -31,11 +31,11 @@ func blockPacket(t *testing.T) []byte {
 // setClock sets the program's clock.
 func (s *Source) setClock(t *testing.T, now time.Time) {
 	t.Helper()
-	state, err := clock.Read()
+	offset, err := clock.MonotonicOffset()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.objects.TaiOffsetNs.Set(uint64(state.TAIOffset - time.Until(now))); err != nil {
+	if err := s.objects.MonotonicOffsetNs.Set(uint64(offset + time.Until(now))); err != nil {
 		t.Fatal(err)
 	}
 }

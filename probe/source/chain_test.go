@@ -190,18 +190,12 @@ func otherEnd(t *testing.T, keys map[netip.Prefix]wire.Key) (*ebpf.Program, *ebp
 		t.Fatal(err)
 	}
 	t.Cleanup(collection.Close)
-	state, err := clock.Read()
-	if err != nil {
-		t.Fatal(err)
-	}
 	offset, err := clock.MonotonicOffset()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, value := range map[string]time.Duration{"tai_offset_ns": state.TAIOffset, "monotonic_offset_ns": offset} {
-		if err := collection.Variables[name].Set(uint64(value)); err != nil {
-			t.Fatal(err)
-		}
+	if err := collection.Variables["monotonic_offset_ns"].Set(uint64(offset)); err != nil {
+		t.Fatal(err)
 	}
 	pages := map[string]*ebpf.Map{} // the first of each table of peers
 	for _, table := range []string{"peers", "peer_flows"} {

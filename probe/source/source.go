@@ -144,6 +144,7 @@ type Source struct {
 	tables   sync.Mutex
 	sent     map[flow.Raw]sentFlow // as last read by Sent
 	blocks   block.Reader
+	clock    clock.Follower
 	readings uint64 // calls of Sent
 }
 
@@ -467,7 +468,7 @@ func encodingsAfter(list wire.EncodingList) (after [encodingsMax * wire.Classes]
 const Forever = time.Duration(-1)
 
 // Renew lets the program mark packets for so long from now on, or Forever. It also
-// brings the distance between TAI and UTC up to date. A lease is a whole number of
+// brings the clock up to date. A lease is a whole number of
 // the kernel's ticks, rounded up.
 func (s *Source) Renew(lease time.Duration) error {
 	if err := s.renew(lease); err != nil {
@@ -476,16 +477,10 @@ func (s *Source) Renew(lease time.Duration) error {
 	return nil
 }
 
-// FollowClock brings the distances between UTC and the kernel's clocks up to date.
+// FollowClock brings the distance between UTC and the kernel's monotonic clock up to date: the
+// program goes by the earlier one until then.
 func (s *Source) FollowClock() error {
-	state, err := clock.Read()
-	if err != nil {
-		return err
-	}
-	if err := s.objects.TaiOffsetNs.Set(uint64(state.TAIOffset)); err != nil {
-		return fmt.Errorf("set TAI offset: %w", err)
-	}
-	offset, err := clock.MonotonicOffset()
+	offset, err := s.clock.Follow()
 	if err != nil {
 		return err
 	}

@@ -419,7 +419,6 @@ const (
 	sourceVarSweepIdle          = "sweep_idle"
 	sourceVarSweepPresent       = "sweep_present"
 	sourceVarTaggedMarks        = "tagged_marks"
-	sourceVarTaiOffsetNs        = "tai_offset_ns"
 	sourceVarTcpOptionFamilies  = "tcp_option_families"
 	sourceVarTicksNow           = "ticks_now"
 	sourceVarTunnelsWhole       = "tunnels_whole"
@@ -560,7 +559,6 @@ type sourceVariableSpecs struct {
 	SweepIdle          *ebpf.VariableSpec `ebpf:"sweep_idle"`
 	SweepPresent       *ebpf.VariableSpec `ebpf:"sweep_present"`
 	TaggedMarks        *ebpf.VariableSpec `ebpf:"tagged_marks"`
-	TaiOffsetNs        *ebpf.VariableSpec `ebpf:"tai_offset_ns"`
 	TcpOptionFamilies  *ebpf.VariableSpec `ebpf:"tcp_option_families"`
 	TicksNow           *ebpf.VariableSpec `ebpf:"ticks_now"`
 	TunnelsWhole       *ebpf.VariableSpec `ebpf:"tunnels_whole"`
@@ -690,7 +688,6 @@ type sourceVariables struct {
 	SweepIdle          *ebpf.Variable `ebpf:"sweep_idle"`
 	SweepPresent       *ebpf.Variable `ebpf:"sweep_present"`
 	TaggedMarks        *ebpf.Variable `ebpf:"tagged_marks"`
-	TaiOffsetNs        *ebpf.Variable `ebpf:"tai_offset_ns"`
 	TcpOptionFamilies  *ebpf.Variable `ebpf:"tcp_option_families"`
 	TicksNow           *ebpf.Variable `ebpf:"ticks_now"`
 	TunnelsWhole       *ebpf.Variable `ebpf:"tunnels_whole"`

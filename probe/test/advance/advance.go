@@ -59,7 +59,7 @@ func Open(flow Flow) (*Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	state, err := clock.Read()
+	offset, err := clock.MonotonicOffset()
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func Open(flow Flow) (*Runner, error) {
 	for name, value := range map[string]any{
 		advanceVarWhole: uint32(len(flow.Frame)), advanceVarIpLength: length, advanceVarIpCheck: check,
 		advanceVarOptionAt: uint32(len(flow.Frame) - optionLength), advanceVarStampEvery: flow.StampEvery,
-		advanceVarSpreadMask: flow.Spread, advanceVarTaiOffsetNs: uint64(state.TAIOffset),
+		advanceVarSpreadMask: flow.Spread, advanceVarMonotonicOffsetNs: uint64(offset),
 		advanceVarNumber: rand.Uint32N(1<<15) << 16, // a flow that begins, as of a source
 	} {
 		if err := spec.Variables[name].Set(value); err != nil {

@@ -31,7 +31,6 @@ const (
 	advanceVarOptionAt          = "option_at"
 	advanceVarSpreadMask        = "spread_mask"
 	advanceVarStampEvery        = "stamp_every"
-	advanceVarTaiOffsetNs       = "tai_offset_ns"
 	advanceVarWhole             = "whole"
 )
 
@@ -104,7 +103,6 @@ type advanceVariableSpecs struct {
 	OptionAt          *ebpf.VariableSpec `ebpf:"option_at"`
 	SpreadMask        *ebpf.VariableSpec `ebpf:"spread_mask"`
 	StampEvery        *ebpf.VariableSpec `ebpf:"stamp_every"`
-	TaiOffsetNs       *ebpf.VariableSpec `ebpf:"tai_offset_ns"`
 	Whole             *ebpf.VariableSpec `ebpf:"whole"`
 }
 
@@ -152,7 +150,6 @@ type advanceVariables struct {
 	OptionAt          *ebpf.Variable `ebpf:"option_at"`
 	SpreadMask        *ebpf.Variable `ebpf:"spread_mask"`
 	StampEvery        *ebpf.Variable `ebpf:"stamp_every"`
-	TaiOffsetNs       *ebpf.Variable `ebpf:"tai_offset_ns"`
 	Whole             *ebpf.Variable `ebpf:"whole"`
 }
 

@@ -1,0 +1,61 @@
+package clock
+
+import (
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// StepMin is the least change of the distance of two clocks that is taken for a step: readings may
+// be some microseconds apart.
+const StepMin = 10 * time.Microsecond
+
+// Follower follows the distance of the real-time clock from the monotonic one, by which BPF programs
+// tell the time. Only a step of the real-time clock changes it; that of TAI does not matter. The zero value
+// is ready; its methods may be called concurrently.
+type Follower struct {
+	mu      sync.Mutex
+	base    Base
+	known   bool
+	step    time.Duration
+	stepped bool
+}
+
+// Follow reads the clocks, and returns the real-time minus the monotonic clock: the closest reading
+// since the last step.
+func (f *Follower) Follow() (time.Duration, error) {
+	base, err := ReadMonotonicBase()
+	if err != nil {
+		return 0, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	step := base.StepSince(f.base)
+	if f.known && step.Abs() >= StepMin {
+		f.step, f.stepped = f.step+step, true
+	}
+	if !f.known || step != 0 || base.Uncertainty < f.base.Uncertainty {
+		f.base, f.known = base, true
+	}
+	return f.base.Distance, nil
+}
+
+// Step returns the sum of the steps that Follow has found since the last call, and whether there
+// were any.
+func (f *Follower) Step() (sum time.Duration, stepped bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	sum, stepped = f.step, f.stepped
+	f.step, f.stepped = 0, false
+	return sum, stepped
+}
+
+// Now is the real time by the distance that Follow returned last.
+func (f *Follower) Now() time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var monotonic unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &monotonic) // cannot fail
+	return time.Unix(0, monotonic.Nano()+int64(f.base.Distance)).UTC()
+}
