@@ -214,15 +214,15 @@ var (
 		{"message", String, "", "description of the event"},
 		{"peer", String, "", "destination of the pair that it is about"},
 	}}
-	// Audit records changes through the API, and who made them.
-	Audit = Schema{Name: "audit", Doc: "changes through the API", Fields: []Field{
+	// Audit records changes, queries, exports and refused calls of the API, and who made them.
+	Audit = Schema{Name: "audit", Doc: "changes, queries, exports and refused calls of the API", Fields: []Field{
 		TimeField,
 		{"token", String, "", "name of the token"},
 		{"role", String, "", "its role"},
 		{"remote", String, "", "address it came from"},
 		{"method", String, "", "API method"},
 		{"request", String, "", "the request as JSON, without secrets"},
-		{"outcome", String, "", "ok, or the error"},
+		{"outcome", String, "", "ok, or the error; of queries and exports also the rows and bytes sent"},
 	}}
 )
 

@@ -103,7 +103,7 @@ var (
 		"pillion_alarm_notifications_refused_total": "notifications", "pillion_alarm_notifications_waiting": "groups",
 		"pillion_alarms": "alarms", "pillion_limit": "items", "pillion_limit_used": "items", "pillion_limit_refused_total": "items",
 		"pillion_ingest_duplicates_total": "batches", "pillion_ingest_rejected_total": "batches", "pillion_ingest_failed_total": "batches",
-		"pillion_live_missed_total": "batches", "pillion_bus_busy_total": "batches", "pillion_audit_unrecorded_total": "calls",
+		"pillion_live_missed_total": "batches", "pillion_bus_busy_total": "batches", "pillion_http_refused_calls_total": "calls",
 		"pillion_own_rows_dropped_total": "rows", "pillion_sent_reports_total": "flows", "pillion_sent_reports_dropped_total": "flows", "pillion_ingest_unsupported_total": "batches", "pillion_ingest_refused_total": "batches",
 		"pillion_refused_total": "requests",
 	}

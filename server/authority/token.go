@@ -286,7 +286,7 @@ func (t *Tokens) find(name string) int {
 }
 
 // Check returns the token of the secret, or ErrUnknown, ErrExpired, ErrRevoked, ErrUsedUp;
-// with ErrExpired and ErrUsedUp it returns the token too.
+// with all but ErrUnknown it returns the token too.
 func (t *Tokens) Check(secret string) (Token, error) {
 	if len(secret) > secretLimit {
 		return Token{}, ErrUnknown
@@ -310,7 +310,7 @@ func (t *Tokens) Check(secret string) (Token, error) {
 	now := t.now().UTC()
 	switch {
 	case k.Revoked:
-		return Token{}, fmt.Errorf("%w: %s", ErrRevoked, k.Name)
+		return k.Token, fmt.Errorf("%w: %s", ErrRevoked, k.Name)
 	case k.expired(now):
 		return k.Token, fmt.Errorf("%w: %s, on %s", ErrExpired, k.Name, k.Expires.UTC().Format(time.RFC3339))
 	case k.usedUp():

@@ -23,7 +23,7 @@ type Event struct {
 	Message string
 }
 
-// Change is a change, or an attempted one, through the API.
+// Change is a change, a query, an export or a refused call of the API, or several such calls that are alike.
 type Change struct {
 	Time    time.Time
 	Token   string
@@ -31,7 +31,7 @@ type Change struct {
 	Remote  string
 	Method  string
 	Request string // JSON without secrets
-	Outcome string // ok, or the error
+	Outcome string // ok, or the error; of queries and exports also what was sent
 }
 
 // Sink takes events; it must not block.

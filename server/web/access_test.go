@@ -7,7 +7,9 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"connectrpc.com/connect"
 
@@ -229,14 +231,34 @@ func TestTooManyWrongTokens(t *testing.T) {
 	}
 }
 
-// TestUnauthenticatedCallsDoNotFillTheAudit: refused ones are recorded up to a rate.
-func TestUnauthenticatedCallsDoNotFillTheAudit(t *testing.T) {
-	s := newSite(t)
-	for range attemptBurst + 20 {
+// TestRefusedCallsDoNotFillTheAudit: of those that are alike, the first of a minute is recorded, and the number of the others.
+func TestRefusedCallsDoNotFillTheAudit(t *testing.T) {
+	var minutes atomic.Int64
+	s := newSite(t, func(o *Options) {
+		o.Now = func() time.Time { return epoch.Add(time.Duration(minutes.Load()) * time.Minute) }
+	})
+	for range 30 {
 		s.post(t, "http1", "/pillion.v1.AgentService/RevokeAgent", "", `{"name":"a"}`)
+		s.post(t, "http1", "/pillion.v1.SessionService/DeleteSession", "viewer", `{"name":"a"}`)
+		s.get(t, "http1", "/export?stream=numbers", "")
 	}
-	if n := len(s.sink.changes); n != attemptBurst || s.unrecorded.Load() != 20 {
-		t.Errorf("%d recorded, %d counted", n, s.unrecorded.Load())
+	minutes.Store(1)
+	eventually(t, "the number of the others is recorded", func() bool { return len(s.sink.all()) == 6 })
+	got := map[string]int{}
+	for _, c := range s.sink.all() {
+		got[strings.Join([]string{c.Method, c.Token, c.Role, c.Remote, c.Outcome}, " ")]++
+	}
+	for _, want := range []string{
+		"/pillion.v1.AgentService/RevokeAgent  anyone 127.0.0.1 unauthenticated: 29 more calls like it within a minute",
+		"/pillion.v1.SessionService/DeleteSession the-viewer viewer 127.0.0.1 permission_denied: 29 more calls like it within a minute",
+		"GET /export  anyone 127.0.0.1 unauthenticated: 29 more calls like it within a minute",
+	} {
+		if got[want] != 1 {
+			t.Errorf("not recorded: %s; got %v", want, got)
+		}
+	}
+	if _, body := s.get(t, "http1", "/metrics", "viewer"); !strings.Contains(body, `pillion_http_refused_calls_total{code="unauthenticated"} 60`) {
+		t.Error("refused calls are not counted")
 	}
 	s.post(t, "http1", "/pillion.v1.EnrolService/Enrol", "", `{"token":"join","name":"h"}`)
 	if c := s.sink.last(t); c.Outcome != "ok" || !strings.HasSuffix(c.Method, "Enrol") {

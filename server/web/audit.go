@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"pillion.dev/api/pillionv1/pillionv1connect"
 	"pillion.dev/server/event"
 )
 
@@ -27,7 +28,7 @@ const (
 var secretFields = map[protoreflect.Name]bool{"token": true, "secret": true, "certificate_request": true}
 
 // interceptor wraps every call: it checks the role, converts errors and audits
-// changes, including refused ones.
+// changes and refused calls.
 type interceptor struct{ *Server }
 
 // WrapUnary wraps a unary call.
@@ -44,9 +45,7 @@ func (w interceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 		if err != nil {
 			fault = w.fault(procedure, err)
 		}
-		if audited(procedure) {
-			w.audit(callerOf(ctx), procedure, request.Any(), fault)
-		}
+		w.audit(callerOf(ctx), procedure, request.Any(), fault)
 		if fault != nil {
 			return nil, fault
 		}
@@ -59,13 +58,18 @@ func (w interceptor) WrapStreamingHandler(next connect.StreamingHandlerFunc) con
 	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
 		procedure := conn.Spec().Procedure
 		err := permit(callerOf(ctx), roles[procedure])
-		if err == nil {
+		permitted := err == nil
+		if permitted {
 			err = outcome(ctx, next(ctx, endingConn{conn, ctx, w.permits}))
 		}
-		if err != nil {
-			return w.fault(procedure, err)
+		if err == nil {
+			return nil
 		}
-		return nil
+		fault := w.fault(procedure, err)
+		if !permitted || !downloads[procedure] {
+			w.audit(callerOf(ctx), procedure, nil, fault)
+		}
+		return fault
 	}
 }
 
@@ -79,16 +83,40 @@ func (s *Server) recovered(_ context.Context, spec connect.Spec, _ http.Header, 
 	return s.fault(spec.Procedure, fmt.Errorf("panic: %v\n%s", fault, debug.Stack()))
 }
 
-// audit records a change, or the attempt. Refused calls without a valid token are
-// rate-limited, so that they cannot fill the archive; the excess is counted.
+// audit records a change, or the attempt, and refused calls of all kinds. Only successful changes have a record each;
+// others cannot fill the archive.
 func (s *Server) audit(who caller, procedure string, request any, fault *connect.Error) {
-	if who.token == "" && fault != nil {
-		if s.unauthenticated.blocked(who.remote) {
-			s.unrecorded.Add(1)
-			return
-		}
-		s.unauthenticated.failed(who.remote)
+	if !audited(procedure) && (fault == nil || !refusal(fault)) {
+		return
 	}
+	change := s.change(who, procedure, request, fault)
+	if fault == nil {
+		s.events.Change(change)
+	} else {
+		s.ledger.note(change, who.remote, fault)
+	}
+}
+
+// downloads are the procedures that record themselves, as what they have sent is part of it.
+var downloads = map[string]bool{pillionv1connect.DataServiceQueryProcedure: true, pillionv1connect.DataServiceExportProcedure: true}
+
+// record audits a query or an export, and returns its error for the caller.
+func (s *Server) record(ctx context.Context, procedure string, request proto.Message, rows int64, err error) error {
+	var fault *connect.Error
+	if err != nil {
+		fault = s.fault(procedure, outcome(ctx, err))
+	}
+	change := s.change(callerOf(ctx), procedure, request, fault)
+	change.Outcome += fmt.Sprintf("; %d rows, %d bytes sent", rows, sentBy(ctx))
+	s.ledger.note(change, callerOf(ctx).remote, fault)
+	if fault == nil {
+		return nil
+	}
+	return fault
+}
+
+// change returns the audit record of a call.
+func (s *Server) change(who caller, procedure string, request any, fault *connect.Error) event.Change {
 	change := event.Change{
 		Time: s.now(), Token: who.token, Role: who.role.String(), Remote: who.remote.String(),
 		Method: procedure, Outcome: "ok",
@@ -99,7 +127,7 @@ func (s *Server) audit(who caller, procedure string, request any, fault *connect
 	if message, ok := request.(proto.Message); ok {
 		change.Request = auditText(message)
 	}
-	s.events.Change(change)
+	return change
 }
 
 func auditText(message proto.Message) string {

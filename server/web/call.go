@@ -25,6 +25,17 @@ type call struct {
 	writer *deadlineWriter
 }
 
+type callKey struct{}
+
+// sentBy returns how many bytes of the answer to a call the client has taken.
+func sentBy(ctx context.Context) int64 {
+	one, _ := ctx.Value(callKey{}).(*call)
+	if one == nil || one.writer == nil {
+		return 0
+	}
+	return one.writer.sent.Load()
+}
+
 // calls are those in progress. A call ends when its token no longer permits it, whatever it is doing: it was authorised once, and may
 // last.
 type calls struct {
@@ -41,6 +52,7 @@ func (c *calls) begin(w http.ResponseWriter, r *http.Request, who caller) (_ *ht
 	ctx, end := context.WithCancelCause(ctx)
 	one := &call{who: who, end: end}
 	one.writer, _ = w.(*deadlineWriter)
+	ctx = context.WithValue(ctx, callKey{}, one)
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	c.open[one] = struct{}{}
@@ -71,7 +83,10 @@ func (c *calls) review(permits func(caller) error) {
 
 // reviewing authorises the calls in progress again, until the context ends.
 func (s *Server) reviewing(ctx context.Context) {
-	every.Do(ctx, reviewEvery, func() { s.calls.review(s.permits) })
+	every.Do(ctx, reviewEvery, func() {
+		s.calls.review(s.permits)
+		s.ledger.sum(false)
+	})
 }
 
 // permits returns why a token does not permit any more what it did when a call began.

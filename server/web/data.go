@@ -12,11 +12,13 @@ import (
 
 	"connectrpc.com/connect"
 	"github.com/apache/arrow-go/v18/arrow"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"pillion.dev/api"
 	"pillion.dev/api/pillionv1"
+	"pillion.dev/api/pillionv1/pillionv1connect"
 	"pillion.dev/archive"
 	"pillion.dev/measure"
 )
@@ -54,9 +56,11 @@ type Archive interface {
 // data implements DataService.
 type data struct {
 	archive reads
-	live    Live
-	log     *slog.Logger
-	now     func() time.Time
+	// record audits a query or an export.
+	record func(ctx context.Context, procedure string, request proto.Message, rows int64, err error) error
+	live   Live
+	log    *slog.Logger
+	now    func() time.Time
 	// stopping ends tails.
 	stopping <-chan struct{}
 	// Limits of concurrent calls.
@@ -210,7 +214,7 @@ func lineMessage(line archive.Line, aggregates int) *pillionv1.Line {
 var errEnough = errors.New("enough rows")
 
 // Query runs one read-only statement.
-func (d *data) Query(ctx context.Context, request *pillionv1.QueryRequest, to *connect.ServerStream[pillionv1.QueryResponse]) error {
+func (d *data) Query(ctx context.Context, request *pillionv1.QueryRequest, to *connect.ServerStream[pillionv1.QueryResponse]) (err error) {
 	limit := request.GetLimit()
 	if limit == 0 {
 		limit = defaultQueryRows
@@ -221,16 +225,19 @@ func (d *data) Query(ctx context.Context, request *pillionv1.QueryRequest, to *c
 	if strings.TrimSpace(request.GetSql()) == "" {
 		return invalid("sql", "read sql: empty statement")
 	}
+	described, left := false, limit
+	defer func() {
+		err = d.record(ctx, pillionv1connect.DataServiceQueryProcedure, request, limit-left, err)
+	}()
 	release, err := d.queries.take(ctx)
 	if err != nil {
 		return err
 	}
 	defer release()
-	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	asking, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
-	described, left := false, limit
 	// One row more than the limit shows whether the result is truncated.
-	err = d.archive.Query(ctx, request.GetSql(), nil, archive.Limits{Rows: limit + 1, Time: queryTimeout}, func(record arrow.RecordBatch) error {
+	err = d.archive.Query(asking, request.GetSql(), nil, archive.Limits{Rows: limit + 1, Time: queryTimeout}, func(record arrow.RecordBatch) error {
 		columns, descriptions := allCells(record)
 		if !described {
 			described = true

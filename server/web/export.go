@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"pillion.dev/api/pillionv1"
+	"pillion.dev/api/pillionv1/pillionv1connect"
 	"pillion.dev/archive"
 	"pillion.dev/measure"
 )
@@ -30,7 +31,7 @@ func (d *data) Export(ctx context.Context, request *pillionv1.ExportRequest, to 
 	file.chunks = &chunks{send: func(piece []byte) error {
 		return to.Send(&pillionv1.ExportResponse{Data: piece, Rows: file.rows})
 	}}
-	return d.export(ctx, question, file)
+	return d.export(ctx, request, question, file)
 }
 
 func exportOf(request *pillionv1.ExportRequest) (archive.Export, error) {
@@ -55,7 +56,10 @@ func exportOf(request *pillionv1.ExportRequest) (archive.Export, error) {
 
 // export buffers one record batch and one chunk of the file at a time, and a row
 // group for Parquet.
-func (d *data) export(ctx context.Context, question archive.Export, file *rowFile) error {
+func (d *data) export(ctx context.Context, request *pillionv1.ExportRequest, question archive.Export, file *rowFile) (err error) {
+	defer func() {
+		err = d.record(ctx, pillionv1connect.DataServiceExportProcedure, request, file.rows, err)
+	}()
 	release, err := d.exports.take(ctx)
 	if err != nil {
 		return err
@@ -164,7 +168,7 @@ func (d *data) serveExport(w http.ResponseWriter, r *http.Request) error {
 		_, err := w.Write(piece)
 		return err
 	}}
-	err = d.export(r.Context(), question, file)
+	err = d.export(r.Context(), request, question, file)
 	if err != nil && begun {
 		d.log.Warn("export aborted", "stream", question.Stream, "error", err)
 		panic(http.ErrAbortHandler) // so that the client notices the truncation

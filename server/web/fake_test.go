@@ -222,6 +222,9 @@ func (fakeTopology) ChangeIn(source string, traces *topology.Traces) topology.Ch
 type fakeAuthority struct{}
 
 func (fakeAuthority) Check(secret string) (authority.Token, error) {
+	if err, gone := map[string]error{"revoked": authority.ErrRevoked, "expired": authority.ErrExpired}[secret]; gone {
+		return authority.Token{Name: "the-" + secret, Role: "viewer"}, err
+	}
 	if slices.Contains([]string{"viewer", "analyst", "operator", "admin", "join"}, secret) {
 		return authority.Token{Name: "the-" + secret, Role: secret}, nil
 	}
@@ -447,6 +450,11 @@ func (s *fakeSink) Change(c event.Change) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	s.changes = append(s.changes, c)
+}
+func (s *fakeSink) all() []event.Change {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return slices.Clone(s.changes)
 }
 func (s *fakeSink) last(t *testing.T) event.Change {
 	t.Helper()

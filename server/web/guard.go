@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -90,6 +91,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 func (s *Server) hold(w http.ResponseWriter, r *http.Request, who caller) (held *hold, end func()) {
 	held, err := s.budget.begin(r, who)
 	if err != nil {
+		s.audit(who, methodOf(r), nil, s.fault(r.URL.Path, err))
 		s.turnAway(w, r, err)
 		return nil, nil
 	}
@@ -97,6 +99,14 @@ func (s *Server) hold(w http.ResponseWriter, r *http.Request, who caller) (held 
 		flushAnswer(w, r)
 		held.end()
 	}
+}
+
+// methodOf returns the procedure or the pattern of a request for the audit.
+func methodOf(r *http.Request) string {
+	if _, known := roles[r.URL.Path]; known {
+		return r.URL.Path
+	}
+	return cmp.Or(r.Pattern, others)
 }
 
 // answerFirst has HTTP/1 answer before the rest of the body has arrived, and end the connection.
@@ -155,9 +165,7 @@ func (s *Server) admit(next http.Handler) http.Handler {
 		}
 		if err != nil {
 			fault := s.fault(r.URL.Path, err)
-			if audited(r.URL.Path) {
-				s.audit(who, r.URL.Path, nil, fault)
-			}
+			s.audit(who, r.URL.Path, nil, fault)
 			s.errors.Write(w, r, fault)
 			return
 		}
@@ -188,7 +196,9 @@ func (s *Server) admitPlain(needed rule, next func(http.ResponseWriter, *http.Re
 			err = outcome(r.Context(), next(w, r))
 		}
 		if err != nil {
-			s.refuse(w, r, err)
+			fault := s.fault(r.URL.Path, err)
+			s.audit(who, methodOf(r), nil, fault)
+			s.refuse(w, r, fault)
 		}
 	})
 }
@@ -209,12 +219,12 @@ func (s *Server) identify(r *http.Request, needed role) (caller, error) {
 		return who, connect.NewError(connect.CodeUnauthenticated, errors.New("no token; send the header 'Authorization: Bearer TOKEN'"))
 	}
 	known, err := s.authenticate(strings.TrimSpace(secret))
+	known.remote, known.tls = who.remote, who.tls
 	if connect.CodeOf(err) == connect.CodeUnauthenticated { // any reason counts as a failed attempt
 		if err := s.failedToken(who.remote); err != nil {
-			return who, err
+			return known, err
 		}
 	}
-	known.remote, known.tls = who.remote, who.tls
 	if err == nil {
 		connectionOf(r.Context()).authenticated(known.role)
 	}
@@ -224,7 +234,7 @@ func (s *Server) identify(r *http.Request, needed role) (caller, error) {
 // authenticate returns the caller who has a token.
 func (s *Server) authenticate(secret string) (who caller, err error) {
 	token, err := s.authority.Check(secret)
-	if err != nil {
+	if who.token = token.Name; err != nil { // for the audit
 		if token.Role == authority.RoleJoin { // used up, or expired: that would be beside the point
 			err = errors.New("a join token only lets hosts join")
 		}
@@ -235,7 +245,7 @@ func (s *Server) authenticate(secret string) (who caller, err error) {
 	if !ok {
 		return who, connect.NewError(connect.CodePermissionDenied, fmt.Errorf("check token %s: role %q only lets hosts join", token.Name, token.Role))
 	}
-	who.token, who.secret, who.role = token.Name, secret, held
+	who.secret, who.role = secret, held
 	if scoped || len(token.Scope) > 0 {
 		who.selectors, who.scope = token.Scope, s.scopes.of(token.Name, token.Scope)
 	}

@@ -153,6 +153,7 @@ type deadlineWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController
 	aborted atomic.Bool
+	sent    atomic.Int64 // bytes
 }
 
 func newDeadlineWriter(w http.ResponseWriter) *deadlineWriter {
@@ -162,7 +163,9 @@ func newDeadlineWriter(w http.ResponseWriter) *deadlineWriter {
 func (w *deadlineWriter) Write(b []byte) (int, error) {
 	w.begin()
 	defer w.control.SetWriteDeadline(time.Time{})
-	return w.ResponseWriter.Write(b)
+	n, err := w.ResponseWriter.Write(b)
+	w.sent.Add(int64(n))
+	return n, err
 }
 
 // begin sets the deadline of a write.

@@ -116,10 +116,8 @@ type Server struct {
 		parts []Part
 		at    time.Time
 	}
-	// unauthenticated limits the audit records of refused callers without a token.
-	unauthenticated *attempts
-	unrecorded      atomic.Uint64
-	errors          *connect.ErrorWriter
+	ledger *ledger
+	errors *connect.ErrorWriter
 
 	fleet Fleet
 	// inner are the handlers behind guard.
@@ -146,7 +144,7 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{
 		log: o.Log, now: o.Now, started: o.Now(), authority: o.Authority, archive: reads{o.Archive}, events: o.Events,
-		parts: o.Health, attempts: newAttempts(o.Now), unauthenticated: newAttempts(o.Now),
+		parts: o.Health, attempts: newAttempts(o.Now), ledger: newLedger(o.Events, o.Now),
 		plainOff: o.PlainOff, proxies: o.Proxies, fleet: o.Fleet,
 	}
 	s.connections = &connections{
@@ -225,7 +223,7 @@ func (s *Server) routes(ctx context.Context, o Options, seconds *live.Pairs, fil
 	)
 	s.errors = connect.NewErrorWriter(options)
 	rows := &data{
-		archive: s.archive, live: o.Live, log: o.Log, now: o.Now, stopping: ctx.Done(),
+		archive: s.archive, record: s.record, live: o.Live, log: o.Log, now: o.Now, stopping: ctx.Done(),
 		questions: newSlots(questionsAtOnce), queries: newSlots(o.Queries), exports: newSlots(exportsAtOnce), tails: newSlots(tailsAtOnce),
 	}
 	mux := http.NewServeMux()
@@ -270,8 +268,10 @@ func handled(handler http.HandlerFunc) func(http.ResponseWriter, *http.Request) 
 func (s *Server) figures(o Options) func() []Figure {
 	return func() []Figure {
 		all := append(o.Figures(),
-			Figure{Name: "pillion_http_refused_connections_total", Help: "HTTP connections refused, or closed to make room for others, because a limit was reached.", Value: float64(s.connections.refused.Load())},
-			Figure{Name: "pillion_audit_unrecorded_total", Help: "Refused unauthenticated calls beyond the rate limit, not in the audit stream.", Value: float64(s.unrecorded.Load())})
+			Figure{Name: "pillion_http_refused_connections_total", Help: "HTTP connections refused, or closed to make room for others, because a limit was reached.", Value: float64(s.connections.refused.Load())})
+		for code, n := range s.ledger.refusals() {
+			all = append(all, Figure{"pillion_http_refused_calls_total", "Calls refused because of who made them, or made too many.", map[string]string{"code": code.String()}, float64(n)})
+		}
 		states := map[string]int{control.Connected: 0, control.Away: 0, control.Revoked: 0}
 		var dropped, waiting int64
 		agents := o.Control.Agents()
@@ -330,5 +330,6 @@ func (s *Server) Close(ctx context.Context) error {
 		err = errors.Join(fmt.Errorf("close web server: %w", err), s.http.Close())
 	}
 	s.followers.Wait()
+	s.ledger.sum(true)
 	return err
 }
