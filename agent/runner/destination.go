@@ -399,6 +399,7 @@ func (d *deviceDestination) counters(tally destination.Tally) map[string]uint64 
 	}
 	for name, n := range map[string]uint64{
 		"sent_packets_unsettled": d.probe.Unsettled(), "block_packets_unsettled": d.probe.BlocksUnsettled(), "sent_reports_dropped": d.dropped,
+		"delays_left_out": tally.DelaysLeftOut,
 	} {
 		if n != 0 {
 			all[name] = n

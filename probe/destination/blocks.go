@@ -64,10 +64,8 @@ func (d *Destination) SetBlock(period time.Duration) error {
 	if err := d.objects.BlockNs.Set(uint64(period)); err != nil {
 		return fmt.Errorf("set length of blocks: %w", err)
 	}
-	if b := d.blocks; b.period != period {
-		d.blocks = newBlocks(d.settings)
-		d.blocks.period, d.blocks.unsettled, d.blocks.missed = period, b.unsettled, b.missed
-		d.blocks.first = block.Of(time.Now(), period) + 1
+	if d.blocks.period != period {
+		d.restartBlocks(period)
 	}
 	return nil
 }
@@ -97,7 +95,7 @@ func (d *Destination) BlocksUnsettled() uint64 { return d.blocks.unsettled }
 
 // readBlocks takes the blocks that are over, and enters what their sources have reported.
 func (d *Destination) readBlocks(r *reading) error {
-	now, b := time.Now(), d.blocks
+	now, b := d.clock.Now(), d.blocks
 	counts, span, err := b.reader.Read(d.objects.ModuleStates, now, b.period)
 	if err != nil {
 		return err

@@ -156,6 +156,9 @@ type Destination struct {
 	unsettled uint64
 	blocks    *blocks
 	clock     *clock.Follower
+	// stepped: the clock was stepped since the reading before this one.
+	stepped       bool
+	delaysLeftOut uint64
 }
 
 // Open attaches to the device; marks are read from then on.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/cilium/ebpf"
 
@@ -41,6 +40,9 @@ func newReading(by Granularity) *reading {
 // quarters full, those that have been idle longest.
 func (d *Destination) Read(by Granularity) ([]Row, error) {
 	r := newReading(by)
+	if err := d.followStep(); err != nil {
+		return nil, fmt.Errorf("follow clock: %w", err)
+	}
 	if err := d.readFlows(r); err != nil {
 		return nil, fmt.Errorf("read flows: %w", err)
 	}
@@ -111,6 +113,7 @@ func (d *Destination) collect(r *reading, program *ebpf.Program) error {
 		changes[p.Flow].enterPage(int(p.Page), &p.Buckets)
 	}
 	for i, c := range changes {
+		d.leaveOut(d.flows[r.keys[i]], c)
 		if c.Counts != (Counts{}) { // else only packets that do not count yet
 			r.enter(r.keys[i].Marked(), c)
 		}
@@ -173,7 +176,7 @@ func rows(groups map[flow.Key]*change) []Row {
 // sweep removes flows. What came between reading and removing goes into the rows. It
 // returns the losses that can no longer be paid back.
 func (d *Destination) sweep(r *reading) (owed uint64, err error) {
-	now := uint64(time.Now().UnixNano())
+	now := uint64(d.clock.Now().UnixNano())
 	var old, rest []flow.Raw
 	for key, s := range d.flows {
 		if s.lastNs+uint64(d.settings.Idle) < now {

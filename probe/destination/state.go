@@ -11,6 +11,8 @@ import (
 type state struct {
 	last   totals
 	lastNs uint64 // when the last packet came, UTC
+	// stepped: the clock was stepped after the last packet that had a delay.
+	stepped bool
 	// owed are losses that a row reported and that turned out to be late
 	// arrivals: later rows pay them back.
 	owed uint64

@@ -34,7 +34,9 @@ type Tally struct {
 	ModuleStatesFull uint64 `json:"module_states_full"`
 	Contended        uint64 `json:"contended"`
 	// Uncounted delays and variations are in no histogram, for lack of room.
-	Uncounted      uint64 `json:"uncounted"`
+	Uncounted uint64 `json:"uncounted"`
+	// DelaysLeftOut were measured in intervals in which the clock was stepped.
+	DelaysLeftOut  uint64 `json:"delays_left_out"`
 	Flows          uint64 `json:"flows"`
 	FlowsExpired   uint64 `json:"flows_expired"`
 	FlowsEvicted   uint64 `json:"flows_evicted"`
@@ -53,7 +55,7 @@ func (d *Destination) Tally() (Tally, error) {
 	}
 	t := Tally{
 		Counts: d.total.Counts, Reasons: map[string]uint64{}, Flows: uint64(len(d.flows)),
-		FlowsExpired: d.expired, FlowsEvicted: d.evicted,
+		FlowsExpired: d.expired, FlowsEvicted: d.evicted, DelaysLeftOut: d.delaysLeftOut,
 		Delay: d.total.delay.summary(), Variation: d.total.variation.summary(),
 	}
 	if err := d.objects.ModuleStatesFull.Get(&t.ModuleStatesFull); err != nil {

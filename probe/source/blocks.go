@@ -43,7 +43,7 @@ func checkBlocksSampling(s Sampling) error {
 func (s *Source) Blocks() (counts []block.Count, missed uint64, err error) {
 	s.tables.Lock()
 	defer s.tables.Unlock()
-	counts, _, err = s.blocks.Read(s.objects.ModuleStates, time.Now(), s.variants[s.places[0]].policy.Block)
+	counts, _, err = s.blocks.Read(s.objects.ModuleStates, s.clock.Now(), s.variants[s.places[0]].policy.Block)
 	return counts, s.blocks.Missed, err
 }
 
