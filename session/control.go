@@ -274,6 +274,9 @@ type Clock struct {
 	MaxErrorNs   int64  `json:"max_error_ns"`
 	OffsetNs     int64  `json:"offset_ns"`
 	By           string `json:"by,omitempty"` // chrony, ptp4l, kernel
+	// Steps counts how often the clock was set since the agent started, StepNs is the last time's change.
+	Steps  int   `json:"steps,omitempty"`
+	StepNs int64 `json:"step_ns,omitempty"`
 }
 
 // Spool has the counters of an agent's spool.

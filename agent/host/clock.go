@@ -33,6 +33,9 @@ type Clock struct {
 	// Step is the clock step since the previous reading.
 	Step time.Duration
 	base clock.Base
+	// steps counts those of clock.StepMin or more, of which lastStep is the last.
+	steps    int
+	lastStep time.Duration
 }
 
 // ReadClock reads the clock state of the kernel and of the synchronisation daemon. It
@@ -48,6 +51,10 @@ func ReadClock(ctx context.Context, previous *Clock) (*Clock, error) {
 	c := &Clock{Time: time.Now(), State: state, By: byKernel, base: base}
 	if previous != nil {
 		c.Step = base.StepSince(previous.base)
+		c.steps, c.lastStep = previous.steps, previous.lastStep
+		if c.Step.Abs() >= clock.StepMin {
+			c.steps, c.lastStep = c.steps+1, c.Step
+		}
 	}
 	if daemon, ok := askChrony(ctx); ok {
 		c.followChrony(daemon)
@@ -101,5 +108,6 @@ func (c *Clock) Samples() []measure.Sample {
 func (c *Clock) Session() session.Clock {
 	return session.Clock{
 		Synchronised: c.Synchronised, MaxErrorNs: int64(c.MaxError), OffsetNs: int64(c.Offset), By: c.By,
+		Steps: c.steps, StepNs: int64(c.lastStep),
 	}
 }

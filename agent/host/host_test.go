@@ -230,6 +230,16 @@ func TestClockStepIsReported(t *testing.T) {
 		if first.Step != 0 || (second.Step-step).Abs() > time.Second {
 			t.Errorf("step %v, want %v", second.Step, step)
 		}
+		if s := second.Session(); s.Steps != 1 || s.StepNs != int64(second.Step) {
+			t.Errorf("the state says %+v, want one step of %v", s, second.Step)
+		}
+		third, err := ReadClock(t.Context(), second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s := third.Session(); s.Steps != 1 || s.StepNs != int64(second.Step) {
+			t.Errorf("the state says later %+v, want the same", s)
+		}
 		if got := second.Samples()[0][measure.Clock.Index("step_ns")].Int64(); got != int64(second.Step) {
 			t.Errorf("the row says %d ns, want %v", got, second.Step)
 		}

@@ -207,6 +207,12 @@ func TestEventsOncePerChange(t *testing.T) {
 		expect("it is 8 s ahead", "clock-agrees", 0)
 		b.on("h1", func(h *host) { h.ahead = 0 })
 		expect("it agrees", "clock-agrees", 1)
+		b.on("h1", func(h *host) { h.clock.Steps, h.clock.StepNs = 1, -3_200_000_000 })
+		expect("the clock is set back", "clock-stepped", 1)
+		expect("it is not set again", "clock-stepped", 1)
+		if got := stepText("h1", -3200*time.Millisecond); !strings.HasPrefix(got, "the clock of h1 was set back by 3.2s:") {
+			t.Errorf("the event says %q", got)
+		}
 		b.on("h1", func(h *host) { h.spool.Damaged, h.spool.DroppedBatches = 2, 2 })
 		expect("two batches are lost by damage", "spool-damaged", 1)
 		expect("they stay so", "spool-damaged", 1)

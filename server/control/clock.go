@@ -43,6 +43,14 @@ func (a *agent) clockText() string {
 		a.Name, a.ahead.Abs().Round(time.Second), direction)
 }
 
+func stepText(host string, step time.Duration) string {
+	direction := "forward"
+	if step < 0 {
+		direction = "back"
+	}
+	return fmt.Sprintf("the clock of %s was set %s by %v: one-way delays from and to it change by as much", host, direction, step.Abs().Round(time.Microsecond))
+}
+
 // ClocksAhead is how far the clocks of connected hosts are ahead of the server's now, one for each
 // boot other than the server's: an agent on the server's host has the same clock.
 func (c *Control) ClocksAhead(boot string) (list []time.Duration) {

@@ -55,6 +55,9 @@ func (c *Control) Lapse() {
 func (c *Control) observe(a *agent, before session.State, first bool) {
 	now, was := a.state.Clock, before.Clock
 	c.watchClock(a)
+	if !first && before.Instance == a.state.Instance && now.Steps > was.Steps && a.quietly("clock-stepped", a.lastReport) {
+		c.event("clock-stepped", event.Warning, a.Name, "", "%s", stepText(a.Name, time.Duration(now.StepNs)))
+	}
 	if !now.Synchronised && (first || was.Synchronised) {
 		c.event("clock-unsynchronised", event.Warning, a.Name, "",
 			"the clock of %s is unsynchronised: its one-way delays are unreliable", a.Name)

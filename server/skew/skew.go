@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"pillion.dev/archive"
+	"pillion.dev/internal/clock"
 	"pillion.dev/measure"
 	"pillion.dev/measure/flows"
 	"pillion.dev/measure/skew"
@@ -34,8 +35,6 @@ const (
 	recentTime = 2 * time.Minute
 	// rateChange is a change of a clock's frequency that begins a new segment.
 	rateChangePPM = 1
-	// stepLeast is the least reported step that counts: readings of the clocks are microseconds apart.
-	stepLeast = 10 * time.Microsecond
 )
 
 // Clocks holds the estimates of all pairs.
@@ -185,7 +184,7 @@ func (c *Clocks) clockRow(agent string, at time.Time, step int64, frequency floa
 	}
 	changed := math.Abs(frequency-before.frequency) > rateChangePPM
 	*before = host{at, frequency}
-	if time.Duration(step).Abs() < stepLeast {
+	if time.Duration(step).Abs() < clock.StepMin {
 		step = 0
 	}
 	if step == 0 && !changed {

@@ -59,6 +59,7 @@ const kinds: Record<string, Kind> = {
   "thinning-ended": { label: "Application streams complete again", icon: "spool" },
   "clock-unsynchronised": { label: "Clock unsynchronised", icon: "clock" },
   "clock-synchronised": { label: "Clock synchronised", icon: "clock" },
+  "clock-stepped": { label: "Clock was set", icon: "clock" },
   "clock-apart": { label: "Clock differs from the server's", icon: "clock" },
   "clock-agrees": { label: "Clock agrees again", icon: "clock" },
   "lanes-moved": { label: "Lanes moved between servers", icon: "spool" },
