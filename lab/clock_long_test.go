@@ -71,6 +71,12 @@ func skewIsRemoved(t *testing.T, figures skewFigures) {
 			case <-t.Context().Done():
 			}
 			b.atLeast(4, "SELECT count(*) FROM clock_pairs") // as many as there are in this time unless the machine stalls
+			if row.step != 0 {
+				eventually(t, "delays across the step to be left out", func() bool { return b.task("out", "b", "destination")["delays_left_out"] > 0 })
+			}
+			if row.step != 0 && !row.silent {
+				b.reaches(1, "SELECT count(*) FROM events WHERE kind = 'clock-stepped' AND about = 'b'")
+			}
 			said := b.pillion("session", "watch", "out", "--clock", "corrected", "--count", "2", "-o", "json")
 			var shown struct {
 				Count uint64  `json:"corrected_count"`
