@@ -98,7 +98,7 @@ type sentRows struct {
 
 	sender dispatch.Sender
 	header *frame.Header
-	offset time.Duration // of the wall clock from the monotonic clock
+	clock  clock.Follower
 
 	mu      sync.Mutex
 	account *send.Account
@@ -119,7 +119,7 @@ func (r *sentRows) send(ctx context.Context, device string) (err error) {
 	if err != nil {
 		return err
 	}
-	if r.offset, err = clock.MonotonicOffset(); err != nil {
+	if _, err = r.clock.Follow(); err != nil {
 		return err
 	}
 	r.sender, err = dispatch.Open(dispatch.Options{Device: device, Mechanism: r.traffic.Mechanism, Lead: sendLead, DropLate: r.traffic.DropLate})
@@ -153,7 +153,7 @@ func (r *sentRows) take(record dispatch.Record) {
 	r.mu.Unlock()
 	if r.traffic.Packets {
 		owner := sender.Owner{Session: r.task.Session, Destination: r.task.Peers[0].Agent, Header: r.header}
-		r.sink(&measure.SendPackets, sender.PacketRow(owner, record, nil, late, r.offset))
+		r.sink(&measure.SendPackets, sender.PacketRow(owner, record, nil, late, r.clock.Recent()))
 	}
 }
 

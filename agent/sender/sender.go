@@ -117,8 +117,8 @@ func Run(ctx context.Context, options Options, out io.Writer) (lost error) {
 	defer sender.Close()
 	v := view.View{Out: out, JSON: options.JSON}
 	account := send.NewAccount(options.Late)
-	offset, err := clock.MonotonicOffset()
-	if err != nil {
+	var follower clock.Follower
+	if _, err := follower.Follow(); err != nil {
 		return err
 	}
 	owner := options.owner()
@@ -139,7 +139,7 @@ func Run(ctx context.Context, options Options, out io.Writer) (lost error) {
 			printed = v.Print(packet(r, got, account.IsLate(r)), "")
 		}
 		if options.Report != nil {
-			printed = errors.Join(printed, options.Report.Put(&measure.SendPackets, PacketRow(owner, r, got, account.IsLate(r), offset)))
+			printed = errors.Join(printed, options.Report.Put(&measure.SendPackets, PacketRow(owner, r, got, account.IsLate(r), follower.Recent())))
 		}
 	}
 	take := func(r dispatch.Record) { show(r, nil) }

@@ -18,6 +18,7 @@ type Follower struct {
 	mu      sync.Mutex
 	base    Base
 	known   bool
+	at      time.Time // of the last reading
 	step    time.Duration
 	stepped bool
 }
@@ -31,6 +32,7 @@ func (f *Follower) Follow() (time.Duration, error) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.at = time.Now()
 	step := base.StepSince(f.base)
 	if f.known && step.Abs() >= StepMin {
 		f.step, f.stepped = f.step+step, true
@@ -39,6 +41,24 @@ func (f *Follower) Follow() (time.Duration, error) {
 		f.base, f.known = base, true
 	}
 	return f.base.Distance, nil
+}
+
+// recentTime is how old a reading may be for a time that goes into a row.
+const recentTime = 100 * time.Millisecond
+
+// Recent is Follow for times of many packets: it reads the clocks once in a while, and returns
+// the distance that was read last.
+func (f *Follower) Recent() time.Duration {
+	f.mu.Lock()
+	distance, recent := f.base.Distance, f.known && time.Since(f.at) < recentTime
+	f.mu.Unlock()
+	if recent {
+		return distance
+	}
+	if now, err := f.Follow(); err == nil {
+		return now
+	}
+	return distance
 }
 
 // Step returns the sum of the steps that Follow has found since the last call, and whether there
