@@ -295,7 +295,7 @@ func (s *server) figures() []web.Figure {
 		{Name: "pillion_bus_busy_total", Help: "Batches refused because the queue was full; agents resend them.", Value: float64(link.Busy)},
 		{Name: "pillion_own_rows_dropped_total", Help: "Events and audit records dropped because they came faster than they could be stored.", Value: float64(s.local.Dropped())},
 		{Name: "pillion_sent_reports_total", Help: "Flows in reports of sources that destinations have taken, so that packets which nothing follows count as lost.", Value: float64(s.join.Passed())},
-		{Name: "pillion_sent_reports_dropped_total", Help: "Flows in reports of sources that were not passed on: too old, too many, invalid, or the destination is away or of an earlier version.", Value: float64(s.join.Dropped())},
+		{Name: "pillion_sent_reports_dropped_total", Help: "Flows in reports of sources that were not passed on: too old, too many, invalid, or the destination is away.", Value: float64(s.join.Dropped())},
 		{Name: "pillion_ingest_implausible_rows_total", Help: "Rows stored whose time is more than an hour ahead of their arrival, or more than a year behind.", Value: float64(in.Implausible)},
 	}
 	figures = append(figures, web.Figure{Name: "pillion_conflicting_addresses",

@@ -45,7 +45,7 @@ var (
 )
 
 // spoolFormat is the format of the folder: that of the records in its files. Without the
-// check an earlier version would delete, as damaged, what a later one wrote.
+// check this version would delete, as damaged, what a later one wrote.
 const spoolFormat = 1
 
 const (

@@ -1402,7 +1402,7 @@ func (x *DescribeAgentRequest) GetDevices() []string {
 type DescribeAgentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Facts by name, such as kernel, governor, mitigations.spectre_v2 or offloads.eth0.rx-gro. What
-	// a host does not have is absent; incomplete says why an agent of an earlier version has few.
+	// a host does not have is absent; incomplete says why some are missing.
 	Facts         map[string]string `protobuf:"bytes,1,rep,name=facts,proto3" json:"facts,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -64,7 +64,7 @@ func (b buckets) pack() (packed, unknown []byte) {
 	return packed, unknown
 }
 
-var errPacked = errors.New("damaged histogram of a roll-up, or one of an earlier version")
+var errPacked = errors.New("damaged histogram of a roll-up")
 
 // packedReader reads numbers.
 type packedReader struct {

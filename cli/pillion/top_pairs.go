@@ -78,19 +78,15 @@ func (p *topPairs) take(m *pillionv1.WatchPairsResponse, names []string) {
 	}
 }
 
-// pairSecondOf reads the figures at an index; a server of an earlier version does not send all.
+// pairSecondOf reads the figures at an index; a message that lacks some has none.
 func pairSecondOf(m *pillionv1.WatchPairsResponse, i int) (s pairSecond, ok bool) {
-	for _, n := range []int{len(m.Destinations), len(m.Packets), len(m.Expected), len(m.Lost), len(m.P50Ns), len(m.P99Ns), len(m.Rate), len(m.ClockErrorNs)} {
+	for _, n := range []int{len(m.Destinations), len(m.Packets), len(m.Expected), len(m.Lost), len(m.P50Ns), len(m.P99Ns), len(m.Rate), len(m.ClockErrorNs), len(m.Reordered), len(m.Duplicated)} {
 		if i >= n {
 			return s, false
 		}
 	}
-	s = pairSecond{start: m.StartMs / 1000, packets: m.Packets[i], expected: m.Expected[i], lost: m.Lost[i],
-		p50: m.P50Ns[i], p99: m.P99Ns[i], rate: m.Rate[i], bound: m.ClockErrorNs[i]}
-	if i < len(m.Reordered) && i < len(m.Duplicated) {
-		s.reordered, s.duplicated = m.Reordered[i], m.Duplicated[i]
-	}
-	return s, m.StartMs > 0
+	return pairSecond{start: m.StartMs / 1000, packets: m.Packets[i], expected: m.Expected[i], lost: m.Lost[i], reordered: m.Reordered[i],
+		duplicated: m.Duplicated[i], p50: m.P50Ns[i], p99: m.P99Ns[i], rate: m.Rate[i], bound: m.ClockErrorNs[i]}, m.StartMs > 0
 }
 
 // now is the latest second, also if none arrives any more.

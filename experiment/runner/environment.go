@@ -121,7 +121,7 @@ func (r *runner) describe(ctx context.Context, host string) (machine.Facts, erro
 	return machine.Read(devices...), nil
 }
 
-// describeAgent asks the server; one of an earlier version knows what the agent reports.
+// describeAgent asks the server. A caller without the role for that learns what the agent reports.
 func (r *runner) describeAgent(ctx context.Context, agent string, devices []string) (machine.Facts, error) {
 	client, err := r.client()
 	if err != nil {
@@ -131,7 +131,7 @@ func (r *runner) describeAgent(ctx context.Context, agent string, devices []stri
 	if err == nil {
 		return machine.Bound(answer.GetFacts()), nil
 	}
-	if code := connect.CodeOf(err); code != connect.CodeUnimplemented && code != connect.CodeNotFound && code != connect.CodePermissionDenied {
+	if code := connect.CodeOf(err); code != connect.CodePermissionDenied {
 		return nil, fmt.Errorf("describe agent %s: %w", agent, err)
 	}
 	known, failed := client.Agents.GetAgent(ctx, &pillionv1.GetAgentRequest{Name: agent})

@@ -32,7 +32,7 @@ func (l *Lanes) lookOut() {
 	})
 }
 
-// hasDied notes whether a server is present. One that has never answered is of an earlier version.
+// hasDied notes whether a server is present. One that has never answered may be starting.
 func (l *Lanes) hasDied(member string, present bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
