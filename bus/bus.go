@@ -24,8 +24,8 @@
 // control and pulse subjects, nothing else. The sender of a batch is taken from the
 // subject, which the connection's certificate authorises, never from the message.
 //
-// A batch is a request: its payload is the Arrow stream, compressed if the server has said
-// that it reads that (compress.go), its envelope a header (header.go). The sender keeps it until the reply acknowledges that it is stored;
+// A batch is a request: its payload is the Arrow stream, compressed if that makes it
+// smaller (compress.go), its envelope a header (header.go). The sender keeps it until the reply acknowledges that it is stored;
 // whatever is lost on the way, for example in a full queue, is retransmitted.
 //
 // Servers of one external cluster share what they must agree on in its key-value store, with

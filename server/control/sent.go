@@ -12,7 +12,7 @@ func (c *Control) TakesReports(name string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	a := c.agents[name]
-	return a != nil && a.connected && !a.Revoked
+	return a != nil && a.connected && !a.Revoked && a.Site == ""
 }
 
 // ClockAhead is how far the clock of an agent is ahead of the server's, as its last report
