@@ -110,7 +110,7 @@ func parseBatch(stream, text string) (p parsed, err error) {
 			return bad("invalid agent name")
 		}
 	}
-	if formatBatch(&p.Envelope, p.size, p.of) != text {
+	if fields[0]+strings.TrimPrefix(formatBatch(&p.Envelope, p.size, p.of), batchLayout) != text { // the layout may be an earlier one
 		return bad("not in canonical form")
 	}
 	if oldest > sequence {

@@ -65,6 +65,18 @@ func TestLaterLayoutIsNotRejected(t *testing.T) {
 	}
 }
 
+// TestEarlierLayoutIsRead: a server whose own layout is a later one reads those of the release before.
+func TestEarlierLayoutIsRead(t *testing.T) {
+	own := batchLayout
+	t.Cleanup(func() { batchLayout = own })
+	batchLayout = "12"
+	for _, text := range []string{"1 00000000000000ff 5 3 1 0000abcd 700 north", "12 00000000000000ff 5 3 1 0000abcd 0 -"} {
+		if p, err := parseBatch("flows", text); err != nil || p.Sequence != 5 {
+			t.Errorf("%s: %+v, %v", text, p, err)
+		}
+	}
+}
+
 func FuzzParseBatch(f *testing.F) {
 	f.Add("flows", "1 00000000000000ff 5 3 1 0000abcd 0 -")
 	f.Add("a.b", "1 0 0 0 0 0 0 0")
