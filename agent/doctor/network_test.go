@@ -223,7 +223,7 @@ func TestCheckInANamespacePair(t *testing.T) {
 func TestCheckPort(t *testing.T) {
 	near, _ := pair(t)
 	check := func() session.Check { return checkInside(t, near, Options{Folder: t.TempDir()})["path probes"] }
-	checkIs(t, check(), OK, "no other process uses UDP port 25253")
+	checkIs(t, check(), OK, "no other program holds UDP port 25253")
 	var conn net.PacketConn
 	if err := netns.Do(near, func() (err error) { conn, err = net.ListenPacket("udp", "10.99.0.1:25253"); return err }); err != nil {
 		t.Fatal(err)
@@ -237,5 +237,5 @@ func TestCheckPort(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer responder.Close()
-	checkIs(t, check(), OK, "an agent answers on UDP port 25253")
+	checkIs(t, check(), OK, "no other program holds UDP port 25253")
 }

@@ -1,7 +1,9 @@
 package doctor
 
 import (
+	"context"
 	"fmt"
+	"net/netip"
 
 	"pillion.dev/agent/validation"
 	"pillion.dev/internal/quantity"
@@ -60,4 +62,19 @@ func (p Path) advice() string {
 		return fmt.Sprintf("permit UDP port %d to the peer; without a destination there, ICMP port unreachable from it", wire.ProbePort)
 	}
 	return ""
+}
+
+// checkPort reports other programs that keep agents on this host from answering path probes.
+func checkPort(ctx context.Context) []session.Check {
+	check := ok("path probes", "no other program holds UDP port %d", wire.ProbePort)
+	if holders := validation.PortHolders(); holders != "" {
+		for _, loopback := range []string{"127.0.0.1", "::1"} {
+			reply, err := validation.Ask(ctx, netip.MustParseAddr(loopback), 0)
+			if err == nil && reply != validation.Answered { // an error is that of a host without the family
+				check.Level, check.Found = Warning, "path probes to this host are not answered: "+holders
+				check.Advice = fmt.Sprintf("end that program, or let it use another port: ss -ulnp 'sport = :%d'", wire.ProbePort)
+			}
+		}
+	}
+	return []session.Check{check}
 }

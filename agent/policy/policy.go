@@ -140,11 +140,8 @@ func (p *Policy) send(r Request) error {
 	return nil
 }
 
-// isUnicast reports whether packets to an address can leave for another host, and for one only. A broadcast address
-// of a network is not known here: the kernel refuses to send to it.
+// isUnicast reports whether packets to an address can leave for one other host. The kernel refuses to send to the broadcast
+// address of a network.
 func isUnicast(a netip.Addr) bool {
-	a = a.Unmap()
-	return a.IsValid() && !a.IsMulticast() && !a.IsUnspecified() && !a.IsLoopback() && a != broadcast
+	return a.Unmap().IsGlobalUnicast() || a.Unmap().IsLinkLocalUnicast()
 }
-
-var broadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})

@@ -174,6 +174,7 @@ type path struct {
 	// suspected is a fault that one test has found and the next must confirm; the source does not
 	// mark meanwhile.
 	suspected State
+	doubted   int       // bytes; likewise a limit of the size, which the source applies, or 0
 	sized     time.Time // last test of sizes
 	passed    time.Time // last test that passed
 	reported  bool      // an ICMP error or retransmissions say that packets were too big since then

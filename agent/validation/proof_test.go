@@ -152,6 +152,35 @@ func TestExpect(t *testing.T) {
 	}
 }
 
+// TestFloodTakesNoAnswerFromPeers: questions without a valid seal do not use up the answers to those with one, from
+// whatever address.
+func TestFloodTakesNoAnswerFromPeers(t *testing.T) {
+	var keys Keyring
+	keys.Set("h2", [][]byte{secretOf("web")})
+	allowed, now := newAllowances(), time.Now()
+	third, h1 := netip.MustParseAddr("198.51.100.9"), netip.MustParseAddr("192.0.2.1")
+	forged := peerWith(secretOf("other"), "h2").message(wire.Probe{Token: 1})
+	flood := 0
+	for n := range 30_000 {
+		from := third
+		if n%2 == 1 { // some in the name of the peer
+			from = h1
+		}
+		if allowed.answer(&keys, forged, from, h2, now) != nil {
+			flood++
+		}
+	}
+	if flood > 2*answersPerSource {
+		t.Errorf("%d of a flood are answered", flood)
+	}
+	peer := peerWith(secretOf("web"), "h2")
+	for n := range 300 {
+		if answer := allowed.answer(&keys, peer.message(wire.Probe{Token: uint64(n)}), h1, h2, now); !peer.genuine(answer) {
+			t.Fatalf("question %d: answer %x", n, answer)
+		}
+	}
+}
+
 // FuzzKeyring: no question that is not sealed gets a sealed answer.
 func FuzzKeyring(f *testing.F) {
 	var keys Keyring

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -30,75 +29,61 @@ type Responder struct {
 	keys  *Keyring
 	done  sync.WaitGroup
 	log   *slog.Logger
-	// taken are the sockets on the port when it was last in use, and holders names who has them open.
-	taken   []portSocket
+	// holders of the port at a time: to find them is to look at all processes.
 	holders string
+	looked  time.Time
 }
 
 const (
-	// answersPerSecond bounds what a responder sends in each family, to sealed questions and to others, and so what forged
-	// ones can cause.
+	// answersPerSecond bounds what a responder sends of a kind in each family, and so what forged questions can cause.
 	answersPerSecond = 2000
 	// answersPerSource bounds it for a host: the tests of a source with several encodings ask for up to 350 in a second.
 	answersPerSource = 500
+	holdersEvery     = 30 * time.Second
 )
 
-// allowance is what may be answered.
+// allowance is what may be answered of one kind of questions.
 type allowance struct {
-	sealed, others budget
-	sources        [1024]budget // by a hash, since anybody can have many addresses
-	seed           maphash.Seed
+	total   budget
+	sources [1024]budget // by a hash, since anybody can have many addresses
 }
 
-// asker is a host, as far as its address tells, and whether the seal of its question is valid.
-type asker struct {
-	prefix netip.Prefix
-	sealed bool
-}
+var sourceSeed = maphash.MakeSeed()
 
-// take reports whether a question may be answered. What others ask does not count against a sealed one.
-func (a *allowance) take(from netip.Addr, sealed bool, now time.Time) bool {
+// take reports whether a question of a host may be answered.
+func (a *allowance) take(from netip.Addr, now time.Time) bool {
 	prefix, _ := from.Prefix(min(64, from.BitLen()))
-	if !a.sources[maphash.Comparable(a.seed, asker{prefix, sealed})%uint64(len(a.sources))].take(now, answersPerSource) {
-		return false
-	}
-	if sealed {
-		return a.sealed.take(now, answersPerSecond)
-	}
-	return a.others.take(now, answersPerSecond)
+	source := &a.sources[maphash.Comparable(sourceSeed, prefix)%uint64(len(a.sources))]
+	return source.take(now, answersPerSource) && a.total.take(now, answersPerSecond)
 }
 
-// NewResponder returns a Responder that does not listen yet. Without keys, which may be nil, it seals
-// nothing.
+// NewResponder returns a Responder that does not listen yet. Without keys, which may be nil, it seals nothing.
 func NewResponder(keys *Keyring, log *slog.Logger) *Responder {
 	return &Responder{conns: map[string]*net.UDPConn{}, keys: keys, log: log}
 }
 
-// Listen begins to answer probes of each family that is not answered yet, in the network namespace of
-// the calling thread. The error is for the user: which are not answered, and who holds the port. A host
-// may lack a family.
+// Listen begins to answer probes of each family that is not answered yet, in the network namespace of the calling thread.
+// The error is for the user: which are not answered, and who holds the port. A host may lack a family.
 func (r *Responder) Listen() error {
-	var failed []error
+	var err error
 	var families []string
 	for _, network := range []string{"udp4", "udp6"} {
 		if r.conns[network] != nil {
 			continue
 		}
-		conn, err := listen(network)
-		switch {
-		case err == nil:
+		conn, failed := listen(network)
+		if failed == nil {
 			r.conns[network] = conn
 			r.done.Go(func() { r.answer(conn) })
-		case !errors.Is(err, unix.EAFNOSUPPORT):
-			failed, families = append(failed, err), append(families, "IPv"+network[3:])
+		} else if !errors.Is(failed, unix.EAFNOSUPPORT) {
+			err, families = failed, append(families, "IPv"+network[3:])
 		}
 	}
-	if len(failed) == 0 {
+	if err == nil {
 		return nil
 	}
-	err := failed[0]
-	if sockets := portSockets(); !slices.Equal(sockets, r.taken) {
-		r.taken, r.holders = sockets, holders(sockets) // which looks at all processes
+	if time.Since(r.looked) > holdersEvery {
+		r.looked, r.holders = time.Now(), PortHolders()
 	}
 	if errors.Is(err, unix.EADDRINUSE) && r.holders != "" {
 		err = errors.New(r.holders)
@@ -132,7 +117,7 @@ func listen(network string) (*net.UDPConn, error) {
 // answer replies from the address that was asked.
 func (r *Responder) answer(conn *net.UDPConn) {
 	data, control := make([]byte, 512), make([]byte, 256)
-	allowed := allowance{seed: maphash.MakeSeed()}
+	allowed := newAllowances()
 	for {
 		n, oobn, _, from, err := conn.ReadMsgUDPAddrPort(data, control)
 		if errors.Is(err, net.ErrClosed) {
@@ -141,61 +126,54 @@ func (r *Responder) answer(conn *net.UDPConn) {
 		if err != nil {
 			continue // of one datagram
 		}
-		probe, err := wire.ParseProbe(data[:n])
-		if err != nil || probe.Answer {
+		asked, reply := askedAt(control[:oobn])
+		answer := allowed.answer(r.keys, data[:n], from.Addr(), asked, time.Now())
+		if answer == nil {
 			continue
 		}
-		probe.Answer = true
-		answer, sealed := r.keys.seal(probe.Append(nil), data[:n], askedAt(control[:oobn]))
-		if !allowed.take(from.Addr(), sealed, time.Now()) {
-			continue
-		}
-		if _, _, err := conn.WriteMsgUDPAddrPort(answer, replyFrom(control[:oobn]), from); err != nil {
+		if _, _, err := conn.WriteMsgUDPAddrPort(answer, reply, from); err != nil {
 			r.log.Debug("answer path probe", "to", from, "error", err)
 		}
 	}
 }
 
-// askedAt returns the address to which the datagram was sent.
-func askedAt(control []byte) netip.Addr {
-	messages, err := unix.ParseSocketControlMessage(control)
-	if err != nil {
-		return netip.Addr{}
-	}
-	for _, m := range messages {
-		switch {
-		case m.Header.Level == unix.IPPROTO_IP && m.Header.Type == unix.IP_PKTINFO && len(m.Data) >= unix.SizeofInet4Pktinfo:
-			return netip.AddrFrom4([4]byte(m.Data[8:12]))
-		case m.Header.Level == unix.IPPROTO_IPV6 && m.Header.Type == unix.IPV6_PKTINFO && len(m.Data) >= unix.SizeofInet6Pktinfo:
-			return netip.AddrFrom16([16]byte(m.Data[:16]))
-		}
-	}
-	return netip.Addr{}
-}
+// allowances are by whether questions have a valid seal: what others ask takes nothing from those.
+type allowances map[bool]*allowance
 
-// replyFrom returns a control message that sends a reply from the address to which the
-// datagram was sent. The route decides about the interface, except for link-local
-// addresses.
-func replyFrom(control []byte) []byte {
-	messages, err := unix.ParseSocketControlMessage(control)
-	if err != nil {
+func newAllowances() allowances { return allowances{true: {}, false: {}} }
+
+// answer returns the answer to what a host sent to an address; nil: none.
+func (a allowances) answer(keys *Keyring, question []byte, from, asked netip.Addr, now time.Time) []byte {
+	probe, err := wire.ParseProbe(question)
+	if err != nil || probe.Answer {
 		return nil
 	}
+	probe.Answer = true
+	answer, sealed := keys.seal(probe.Append(nil), question, asked)
+	if !a[sealed].take(from, now) {
+		return nil
+	}
+	return answer
+}
+
+// askedAt returns the address to which a datagram was sent, and a control message that sends a reply from
+// there. The route decides about the interface, except for link-local addresses.
+func askedAt(control []byte) (address netip.Addr, reply []byte) {
+	messages, _ := unix.ParseSocketControlMessage(control) // none if it is malformed
 	for _, m := range messages {
 		switch {
 		case m.Header.Level == unix.IPPROTO_IP && m.Header.Type == unix.IP_PKTINFO && len(m.Data) >= unix.SizeofInet4Pktinfo:
-			// ipi_ifindex, ipi_spec_dst, ipi_addr
-			return unix.PktInfo4(&unix.Inet4Pktinfo{Spec_dst: [4]byte(m.Data[8:12])})
+			info := unix.Inet4Pktinfo{Spec_dst: [4]byte(m.Data[8:12])} // ipi_ifindex, ipi_spec_dst, ipi_addr
+			return netip.AddrFrom4(info.Spec_dst), unix.PktInfo4(&info)
 		case m.Header.Level == unix.IPPROTO_IPV6 && m.Header.Type == unix.IPV6_PKTINFO && len(m.Data) >= unix.SizeofInet6Pktinfo:
-			address := [16]byte(m.Data[:16])
-			info := unix.Inet6Pktinfo{Addr: address}
-			if netip.AddrFrom16(address).IsLinkLocalUnicast() {
+			info := unix.Inet6Pktinfo{Addr: [16]byte(m.Data[:16])}
+			if address = netip.AddrFrom16(info.Addr); address.IsLinkLocalUnicast() {
 				info.Ifindex = binary.NativeEndian.Uint32(m.Data[16:])
 			}
-			return unix.PktInfo6(&info)
+			return address, unix.PktInfo6(&info)
 		}
 	}
-	return nil
+	return netip.Addr{}, nil
 }
 
 // Close stops the responder.

@@ -1,6 +1,7 @@
 package validation
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"sync"
@@ -53,11 +54,6 @@ func newSizeTest(path source.Path, peer Peer, mtu int, others ...int) *sizeTest 
 	return &sizeTest{path: path, peer: peer, token: randomToken(), sizes: sizes, best: len(sizes), largest: make(chan struct{})}
 }
 
-// again is another test of the same sizes.
-func (t *sizeTest) again() *sizeTest {
-	return &sizeTest{path: t.path, peer: t.peer, token: randomToken(), sizes: t.sizes, urgent: t.urgent, best: len(t.sizes), largest: make(chan struct{})}
-}
-
 // arrived records the arrival of a probe by its index in sizes.
 func (t *sizeTest) arrived(index int) {
 	t.mu.Lock()
@@ -92,7 +88,7 @@ func (t *sizeTest) limit() (size int, known bool) {
 }
 
 // testSize tests the sizes of a path that has just passed, and has the source limit packets
-// to the address if it must. A lower limit than before holds at once, and is reported if a second test confirms it.
+// to the address if it must. A lower limit than before holds at once, and is reported if the next test confirms it.
 func (p *Prober) testSize(key source.Path) {
 	if key.Encoding == proof {
 		return
@@ -111,29 +107,21 @@ func (p *Prober) testSize(key source.Path) {
 	known.sized = time.Now()
 	reported, held := known.reported, known.held
 	known.reported, known.held = false, 0
-	before := known.MTU
-	t := newSizeTest(key, p.peers[key.Address], mtu, held, held+p.source.ProbeOverhead(key.Encoding))
+	t := newSizeTest(key, p.peers[key.Address], mtu, held, held+p.source.ProbeOverhead(key.Encoding), known.doubted)
 	t.urgent = reported
-	p.sizes[key] = t // at once: there is one test at a time
+	p.sizes[key] = t
 	p.mu.Unlock()
-	size, found := p.findSize(t)
-	applied := before
-	if found && size != 0 && (before == 0 || size < before) {
-		applied = size
-		size, found = p.confirmSize(t, before, size)
-	}
+	completed := p.runSizes(t)
+	size, found := t.limit()
 	p.mu.Lock()
 	delete(p.sizes, key)
 	known = p.paths[key]
-	if known == nil || !found {
-		if known != nil && applied != before { // nothing arrived to confirm it
-			known.sized = time.Time{}
-		}
+	if known == nil || !completed || !found {
 		p.mu.Unlock()
 		return
 	}
-	known.MTU = size
-	p.limitTo(t, applied, size)
+	before := known.MTU
+	p.limitSize(known, size, reported)
 	after := known.Path
 	p.mu.Unlock()
 	if after.MTU != before {
@@ -141,41 +129,24 @@ func (p *Prober) testSize(key source.Path) {
 	}
 }
 
-// confirmSize has the source limit packets to a size at once, and repeats the test that found it.
-func (p *Prober) confirmSize(t *sizeTest, before, size int) (confirmed int, found bool) {
-	p.mu.Lock()
-	p.limitTo(t, before, size)
-	p.mu.Unlock()
-	timer := time.NewTimer(retryFirst)
-	defer timer.Stop()
-	select {
-	case <-p.ending:
-	case <-timer.C:
+// limitSize has the source limit packets on a path to the size that arrived; 0: the largest has. A limit is renewed before it
+// expires. The caller holds the lock.
+func (p *Prober) limitSize(known *path, size int, reported bool) {
+	before, doubted := known.MTU, known.doubted
+	if known.doubted = 0; size != 0 && doubted == 0 && (before == 0 || size < before) { // another test must confirm it
+		known.doubted, known.reported, known.sized, known.due = size, reported, time.Time{}, time.Now().Add(retryFirst)
+		p.reschedule()
+	} else {
+		if size != 0 {
+			size = max(size, doubted) // whatever has arrived once
+		}
+		known.MTU = size
 	}
-	if confirmed, found = p.findSize(t.again()); confirmed != 0 {
-		confirmed = max(confirmed, size) // whatever has arrived once
-	}
-	return confirmed, found
-}
-
-// findSize runs a test and returns its limit, if it is known.
-func (p *Prober) findSize(t *sizeTest) (size int, found bool) {
-	p.mu.Lock()
-	p.sizes[t.path] = t
-	p.mu.Unlock()
-	completed := p.runSizes(t)
-	size, found = t.limit()
-	return size, completed && found
-}
-
-// limitTo has the source limit packets on a path to the size that arrived instead of the one before; 0: none. A limit is
-// renewed before it expires. The caller holds the lock.
-func (p *Prober) limitTo(t *sizeTest, before, size int) {
-	if t.urgent || before != 0 && (size == 0 || size > before) { // what was reported does not count any more, only what arrived
-		p.limit(t.path, 0)
+	if before = cmp.Or(doubted, before); reported || before != 0 && (size == 0 || size > before) {
+		p.limit(known.Path.Path, 0) // what was reported does not count any more, only what arrived
 	}
 	if size != 0 {
-		p.limit(t.path, size)
+		p.limit(known.Path.Path, size)
 	}
 }
 

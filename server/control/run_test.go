@@ -168,10 +168,10 @@ func TestUnansweredProbesAreReported(t *testing.T) {
 		b.on("h1", func(h *host) { h.unproven = 1 })
 		b.pass(5 * time.Second)
 		s := b.state("web", Degraded)
-		if s.Reason != "on h2 "+why {
+		if s.Reason != "destination on h2: "+why {
 			t.Errorf("reason %q", s.Reason)
 		}
-		if len(s.Tasks) != 2 || s.Tasks[0].Agent != "h1" || s.Tasks[0].Limit != "on h2 "+why {
+		if len(s.Tasks) != 2 || s.Tasks[0].Agent != "h1" || s.Tasks[0].Limit != "destination on h2: "+why {
 			t.Errorf("tasks %+v", s.Tasks)
 		}
 		b.mu.Lock()

@@ -105,8 +105,7 @@ func (a *agent) view(agents map[string]*agent) Agent {
 	return v
 }
 
-// tasks returns its tasks as it last reported them, with what limits their assignment, and what of other
-// agents limits them.
+// tasks returns its tasks as it last reported them, with what limits their assignment, and what of others limits them.
 func (a *agent) tasks(agents map[string]*agent) []Task {
 	var tasks []Task
 	for _, t := range a.status {
@@ -119,34 +118,22 @@ func (a *agent) tasks(agents map[string]*agent) []Task {
 	return tasks
 }
 
-// explained returns the limit of a task with why peers of it cannot prove their addresses.
+// explained returns the limit of a task, of a source with why peers cannot prove their addresses.
 func (a *agent) explained(t session.TaskState, agents map[string]*agent) string {
 	if t.Role != roleSource || t.Counters[session.AddressesUnproven] == 0 {
 		return t.Limit
 	}
-	var reasons []string
+	reasons := map[string]bool{}
 	for l := range a.sources {
 		if peer := agents[l.peer]; peer != nil && l.session == t.Session {
-			if why := peer.unanswered(t.Session); why != "" {
-				reasons = append(reasons, "on "+l.peer+" "+why)
+			for _, other := range peer.status {
+				if other.Session == t.Session && other.Unanswered != "" {
+					reasons[fmt.Sprintf("; %s on %s: %s", other.Role, l.peer, other.Unanswered)] = true
+				}
 			}
 		}
 	}
-	slices.Sort(reasons)
-	if more := len(reasons) - 1; more > 0 {
-		reasons = []string{reasons[0], fmt.Sprintf("likewise on %d more", more)}
-	}
-	return strings.TrimPrefix(strings.Join(append([]string{t.Limit}, reasons...), "; "), "; ")
-}
-
-// unanswered says why its destination of a session answers no path probes; empty: it does.
-func (a *agent) unanswered(name string) string {
-	for _, t := range a.status {
-		if t.Session == name && t.Unanswered != "" {
-			return t.Unanswered
-		}
-	}
-	return ""
+	return strings.TrimPrefix(t.Limit+strings.Join(slices.Sorted(maps.Keys(reasons)), ""), "; ")
 }
 
 // quietly reports whether an event of that kind may be raised now: at most one a minute.

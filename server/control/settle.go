@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -154,12 +155,9 @@ func (c *Control) agentFaults(r *record, name string, now time.Time) (faults []s
 		faults = append(faults, fmt.Sprintf("%s did not accept its tasks: %s", name, a.fault))
 	}
 	for _, t := range a.status {
-		if t.Session == r.Spec.Name && t.Error != "" {
-			faults = append(faults, fmt.Sprintf("%s on %s: %s", t.Role, name, t.Error))
+		if why := cmp.Or(t.Error, t.Unanswered); t.Session == r.Spec.Name && why != "" {
+			faults = append(faults, fmt.Sprintf("%s on %s: %s", t.Role, name, why))
 		}
-	}
-	if why := a.unanswered(r.Spec.Name); why != "" {
-		faults = append(faults, "on "+name+" "+why)
 	}
 	return faults
 }

@@ -179,7 +179,6 @@ func (c *Control) compare(a *agent, restarted bool, now time.Time) bool {
 	return news || a.sent.Revision == 0 && a.state.Revision != 0
 }
 
-// sameRunning reports whether what the state of sessions depends on is the same.
 func sameRunning(a, b []session.TaskState) bool {
 	if len(a) != len(b) {
 		return false

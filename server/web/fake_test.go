@@ -56,7 +56,7 @@ func (c *fakeControl) Agents() []control.Agent {
 		{Name: "b", State: "away"},
 		{
 			Name: "a", Labels: map[string]string{"site": "north"}, State: "connected", Enrolled: epoch, Seen: epoch,
-			Interfaces: []session.Interface{{Name: "eth0", MTU: 1500, Up: true, Addresses: []string{"192.0.2.1/24", "::1/128"}}},
+			Interfaces: []session.Interface{{Name: "eth0", MTU: 1500, Up: true, Addresses: []string{"192.0.2.1/24"}}},
 			Spool:      session.Spool{DroppedRows: 7},
 			Tasks:      []control.Task{{TaskState: session.TaskState{Session: "s", Role: "source", Running: true}, Agent: "a"}},
 		},

@@ -14,7 +14,6 @@ import (
 	"pillion.dev/api"
 	"pillion.dev/api/pillionv1"
 	"pillion.dev/archive"
-	"pillion.dev/server/control"
 	"pillion.dev/server/dnsname"
 	"pillion.dev/server/live"
 	"pillion.dev/server/topology"
@@ -208,25 +207,21 @@ func (p *paths) Trace(ctx context.Context, request *pillionv1.TraceRequest) (*pi
 	return response, nil
 }
 
-// targets are the requested address, or one of each family.
+// targets are the requested address of the peer, or one of each family.
 func (p *paths) targets(request *pillionv1.TraceRequest) ([]string, error) {
+	peer, err := p.control.Peer(request.GetDestination())
+	if err != nil {
+		return nil, err
+	}
 	if text := request.GetAddress(); text != "" {
 		address, err := netip.ParseAddr(text)
 		if err != nil {
 			return nil, invalid("address", "read address %q: use an IPv4 or IPv6 address", text)
 		}
-		agent, err := p.control.Agent(request.GetDestination())
-		if err != nil {
-			return nil, err
-		}
-		if !hasAddress(agent, address) {
-			return nil, invalid("address", "trace to %s: it has no address %s", agent.Name, address)
+		if !slices.Contains(peer.Addresses, address.String()) {
+			return nil, invalid("address", "trace to %s: %s is none of the addresses that only this agent has", peer.Agent, address)
 		}
 		return []string{address.String()}, nil
-	}
-	peer, err := p.control.Peer(request.GetDestination())
-	if err != nil {
-		return nil, err
 	}
 	var found []string
 	for _, is4 := range []bool{true, false} {
@@ -238,19 +233,9 @@ func (p *paths) targets(request *pillionv1.TraceRequest) ([]string, error) {
 		}
 	}
 	if len(found) == 0 {
-		return nil, connect.NewError(connect.CodeFailedPrecondition, fmt.Errorf("trace to %s: it has no unique address; specify one", peer.Agent))
+		return nil, connect.NewError(connect.CodeFailedPrecondition, fmt.Errorf("trace to %s: it has no address that no other agent has", peer.Agent))
 	}
 	return found, nil
-}
-
-// hasAddress reports whether an agent reports a global unicast address, also one that others have, too.
-func hasAddress(agent control.Agent, address netip.Addr) bool {
-	return address.IsGlobalUnicast() && slices.ContainsFunc(agent.Interfaces, func(i session.Interface) bool {
-		return slices.ContainsFunc(i.Addresses, func(text string) bool {
-			prefix, err := netip.ParsePrefix(text)
-			return err == nil && prefix.Addr() == address
-		})
-	})
 }
 
 func (p *paths) trace(ctx context.Context, source string, task session.TraceTask) (*pillionv1.Path, error) {

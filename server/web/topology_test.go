@@ -88,10 +88,11 @@ func TestTraceTargets(t *testing.T) {
 	p := &paths{control: &fakeControl{}}
 	for _, row := range []struct{ name, destination, address, want, refused string }{
 		{"each family", "a", "", "[192.0.2.2 2001:db8::2]", ""},
-		{"an address of the agent", "a", "192.0.2.1", "[192.0.2.1]", ""},
-		{"another address", "a", "192.0.2.77", "", "trace to a: it has no address 192.0.2.77"},
-		{"loopback", "a", "127.0.0.1", "", "it has no address 127.0.0.1"},
-		{"loopback that it reports", "a", "::1", "", "it has no address ::1"},
+		{"an address of the agent", "a", "192.0.2.3", "[192.0.2.3]", ""},
+		{"another address", "a", "192.0.2.77", "", "trace to a: 192.0.2.77 is none of the addresses that only this agent has"},
+		{"loopback", "a", "127.0.0.1", "", "127.0.0.1 is none"},
+		{"loopback by IPv6", "a", "::1", "", "::1 is none"},
+		{"another form of an address", "a", "2001:db8:0:0::2", "[2001:db8::2]", ""},
 		{"no agent", "x", "192.0.2.1", "", "not found"},
 		{"no address", "a", "north", "", `read address "north"`},
 	} {
