@@ -232,7 +232,7 @@ func TestSizeIsConfirmed(t *testing.T) {
 				p := &Prober{source: probes, paths: map[source.Path]*path{key: known}, sizes: map[source.Path]*sizeTest{}, ending: make(chan struct{}),
 					wake: make(chan struct{}, 1), changed: func(path Path) { reports = append(reports, path.MTU) }}
 				for n, size := range row.arrive {
-					if n == 1 && (known.due.Sub(time.Now()) != retryFirst || len(p.wake) == 0) {
+					if n == 1 && (time.Until(known.due) != retryFirst || len(p.wake) == 0) {
 						t.Errorf("the next test is due %v", known.due)
 					}
 					known.sized = time.Time{}
