@@ -156,3 +156,24 @@ func TestBlocksRefuse(t *testing.T) {
 		t.Errorf("path probe: %+v", m)
 	}
 }
+
+// TestBlocksBeforeMarking: a source that does not mark yet has missed no blocks since 1970.
+func TestBlocksBeforeMarking(t *testing.T) {
+	settings := all(wire.AltMark, wire.Loss)
+	settings.Block = time.Minute
+	s := open(t, settings)
+	s.clock = clock.Follower{}
+	if err := s.prepare(settings); err != nil {
+		t.Fatal(err)
+	}
+	for _, renew := range []bool{false, true} {
+		if renew {
+			if err := s.Renew(Forever); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, missed, err := s.Blocks(); err != nil || missed != 0 {
+			t.Errorf("missed %d blocks: %v", missed, err)
+		}
+	}
+}

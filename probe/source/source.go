@@ -270,6 +270,9 @@ func (s *Source) prepare(settings Settings) error {
 	if err := s.Follow(s.device); err != nil {
 		return err
 	}
+	if err := s.FollowClock(); err != nil { // Blocks may be called before Renew
+		return err
+	}
 	if len(settings.Keys) > 0 {
 		if err := s.SetKeys(settings.Keys); err != nil {
 			return err
