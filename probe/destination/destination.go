@@ -156,7 +156,7 @@ type Destination struct {
 	unsettled uint64
 	blocks    *blocks
 	clock     *clock.Follower
-	// stepped: the clock was stepped since the reading before this one.
+	// stepped: the clock was stepped since the last reading.
 	stepped       bool
 	delaysLeftOut uint64
 }

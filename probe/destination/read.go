@@ -60,6 +60,7 @@ func (d *Destination) Read(by Granularity) ([]Row, error) {
 		d.total.add(c)
 	}
 	d.total.Lost -= min(d.total.Lost, owed)
+	d.stepped = false
 	return rows(r.groups), nil
 }
 

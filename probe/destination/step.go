@@ -14,9 +14,10 @@ func (d *Destination) followStep() error {
 		return err
 	}
 	by, stepped := d.clock.Step()
-	if d.stepped = stepped; !stepped {
+	if !stepped {
 		return nil
 	}
+	d.stepped = true // until a reading succeeds
 	for _, s := range d.flows {
 		s.lastNs += uint64(by)
 		s.stepped = true
