@@ -767,7 +767,7 @@ export const DescribeAgentRequestSchema: GenMessage<DescribeAgentRequest> = /*@_
 export type DescribeAgentResponse = Message<"pillion.v1.DescribeAgentResponse"> & {
   /**
    * Facts by name, such as kernel, governor, mitigations.spectre_v2 or offloads.eth0.rx-gro. What
-   * a host does not have is absent; incomplete says why an agent of an earlier version has few.
+   * a host does not have is absent; incomplete says why some are missing.
    *
    * @generated from field: map<string, string> facts = 1;
    */

@@ -195,8 +195,8 @@ export type SessionSpec = Message<"pillion.v1.SessionSpec"> & {
   sparseMarks: boolean;
 
   /**
-   * Whether each mark carries a tag that only its source can compute: auto (default; on unless an agent is of a version
-   * that does not support it), on, or off, for trusted networks and paths through NAT.
+   * Whether each mark carries a tag that only its source can compute: auto (default; on), on, or off, for
+   * trusted networks and paths through NAT.
    *
    * @generated from field: string authentication = 26;
    */
