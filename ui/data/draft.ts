@@ -7,7 +7,7 @@ import { PointRequestSchema, SamplingSchema, SessionSpecSchema, type Sampling, t
 import { cronOf, repeatOf, type Repeat } from "./cron.ts";
 import { filterRow, filterText, type FilterRow } from "./filter.ts";
 import { parseSpan, spanMessage, spanRule, spanText } from "./length.ts";
-import { settingFields, settingTexts, settingValues, type SettingTexts } from "./setting.ts";
+import { settingTexts, settingValues, type SettingTexts } from "./setting.ts";
 import { millis, nanos } from "./time.ts";
 import { fromWall, ownZone, wallText } from "./zone.ts";
 
@@ -177,17 +177,9 @@ class Reader {
   }
 }
 
-/** Input that was kept before a reload, also by a page of an earlier version, which had an input of its own for each of two modules and for settings; begin is the initial input. */
-export function keptDraft(kept: Partial<Draft> & { delay?: boolean; loss?: boolean } | undefined, begin: Draft): Partial<Draft> {
-  const { delay, loss, ...rest }: Partial<Draft> & { delay?: boolean; loss?: boolean } & Record<string, unknown> = { ...kept };
-  const modules = delay === undefined && loss === undefined ? {} : { modules: [delay && "delay", loss && "loss"].filter((m) => typeof m === "string") };
-  const inputs: SettingTexts = {};
-  for (const { name, localName } of settingFields()) {
-    if (localName in rest) inputs[name] = String(rest[localName]);
-    delete rest[localName];
-  }
-  if (Object.keys(inputs).length === 0 && !rest.settings) return { ...modules, ...rest };
-  return { ...modules, ...rest, settings: { ...begin.settings, ...inputs, ...rest.settings } };
+/** The initial input, with what was kept of it before a reload. */
+export function keptDraft(kept: Partial<Draft> | undefined, begin: Draft): Draft {
+  return { ...begin, ...kept, settings: { ...begin.settings, ...kept?.settings } };
 }
 
 function modules(d: Draft, r: Reader): string[] {

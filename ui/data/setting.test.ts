@@ -6,7 +6,7 @@ import { describe, expect, it } from "vitest";
 import { file_session, PointOptionSchema, SessionSpecSchema, type SessionSpec } from "../gen/session_pb.ts";
 import { createCommand } from "./command.ts";
 import { defaultSpec, fullSpec } from "./defaults.fixture.ts";
-import { draftOf, keptDraft, newDraft, specOf } from "./draft.ts";
+import { draftOf, newDraft, specOf } from "./draft.ts";
 import { differences, facts } from "./phrase.ts";
 import { placeOf } from "./problem.ts";
 import { applies, isSetting, settingFields, wordsOf } from "./setting.ts";
@@ -76,11 +76,3 @@ it("is shown only where it has a meaning", () => {
   expect([defaultSpec, fullSpec].map((s) => labels(s).includes("Traced packets"))).toEqual([false, true]);
   expect(differences(defaultSpec, { ...defaultSpec, hops: "ioam" }, [gap])).toContainEqual({ label: "Traced packets", before: "none", after: "100ms" });
 });
-
-it("input kept by earlier pages is read", () => {
-  const begin = newDraft(defaultSpec);
-  const before = { name: "x", encoding: "shim", stampEvery: "3", sparseMarks: true, lease: "5s" };
-  expect(keptDraft(before, begin)).toEqual({ name: "x", settings: { ...begin.settings, encoding: "shim", stamp_every: "3", sparse_marks: "true", lease: "5s" } });
-  expect(keptDraft({ name: "x" }, begin)).toEqual({ name: "x" });
-});
-

@@ -34,7 +34,7 @@ const empty = (d: Draft, id: string): boolean => (id === "f-sources" && d.source
 /** Holds the input of a form under a key; begin is the initial input. */
 export function useDraft(name: string, begin: Draft, taken: ReadonlySet<string>, create: boolean): DraftState {
   const [first] = useState(() => kept<Draft>(name));
-  const [draft, setDraft] = useState<Draft>({ ...begin, ...keptDraft(first, begin) }); // input kept by an earlier version lacks fields
+  const [draft, setDraft] = useState<Draft>(keptDraft(first, begin));
   const [start] = useState(begin);
   const [restored, setRestored] = useState(first !== undefined);
   const [touched, setTouched] = useState<ReadonlySet<string>>(new Set());
