@@ -209,7 +209,7 @@ func TestAudit(t *testing.T) {
 func TestTooManyWrongTokens(t *testing.T) {
 	s := newSite(t)
 	status := 0
-	for range attemptBurst + 1 {
+	for range invalidTokens + 1 {
 		status, _ = s.post(t, "http1", "/pillion.v1.AgentService/ListAgents", "guess", "{}")
 	}
 	if status != http.StatusTooManyRequests {

@@ -31,7 +31,7 @@ type connections struct {
 	refused     atomic.Uint64 // or closed to make room
 
 	mutex            sync.Mutex
-	open             map[*connection]struct{}
+	open             map[*connection]bool
 	of               map[string]int // by source
 	remote, answered int            // of those open: not from loopback, to be refused
 }
@@ -66,7 +66,8 @@ func (c *connections) admit(conn net.Conn) *connection {
 	}
 	admitted := one.refusal == nil || c.answered < answeredMax && of < c.share+answeredSourceMax
 	if admitted {
-		c.add(one)
+		c.open[one] = true
+		c.count(one, 1)
 	}
 	c.mutex.Unlock()
 	if full == nil {
@@ -114,14 +115,9 @@ func (c *connections) quietest(next *connection, can func(*connection) bool) (fo
 	return found
 }
 
-// add and remove are called with the mutex.
-func (c *connections) add(one *connection) {
-	c.open[one] = struct{}{}
-	c.count(one, 1)
-}
-
+// remove and count are called with the mutex.
 func (c *connections) remove(one *connection) {
-	if _, open := c.open[one]; open {
+	if c.open[one] {
 		delete(c.open, one)
 		c.count(one, -1)
 	}

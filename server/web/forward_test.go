@@ -87,6 +87,7 @@ func TestForward(t *testing.T) {
 			}
 			_, err = sessions.CreateSession(t.Context(), &pillionv1.CreateSessionRequest{Spec: &pillionv1.SessionSpec{}})
 			checkProblems(t, err)
+			leader.ledger.sum(true) // the refusal is not like the one before
 			refused := pillionv1connect.NewSessionServiceClient(client, url, append(kind.options, bearer("viewer"))...)
 			if _, err = refused.DeleteSession(t.Context(), &pillionv1.DeleteSessionRequest{Name: "s1"}); connect.CodeOf(err) != connect.CodePermissionDenied {
 				t.Errorf("a viewer deletes a session: %v", err)
@@ -112,7 +113,7 @@ func TestFollowerAnswersItself(t *testing.T) {
 			t.Errorf("%s: status %d, %s", procedure, status, body)
 		}
 	}
-	for range attemptBurst {
+	for range invalidTokens {
 		if status, _ := follower.post(t, "http1", "/pillion.v1.AgentService/ListAgents", "guess", "{}"); status != http.StatusUnauthorized {
 			t.Errorf("a wrong token: status %d", status)
 		}
@@ -152,7 +153,7 @@ func TestForwardEnrolment(t *testing.T) {
 	if status, body = renew(); status != http.StatusOK || !strings.Contains(body, "Y2VydGlmaWNhdGUgb2YgaDE=") {
 		t.Errorf("renew: status %d, %s", status, body)
 	}
-	for range attemptBurst + 1 {
+	for range invalidTokens + 1 {
 		status, _ = follower.post(t, "http1", "/pillion.v1.EnrolService/Enrol", "", `{"token":"guess","name":"h"}`)
 	}
 	if status != http.StatusTooManyRequests {

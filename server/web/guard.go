@@ -129,16 +129,17 @@ func (s *Server) turnAway(w http.ResponseWriter, r *http.Request, err error) {
 	defer s.turning.Add(-1)
 	answerFirst(w, r)
 	w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
-	switch fault := s.fault(r.URL.Path, err); {
-	case s.turning.Add(1) > answeredMax:
+	fault := s.fault(r.URL.Path, err)
+	if s.turning.Add(1) > answeredMax {
 		w.WriteHeader(statuses[fault.Code()])
-	case r.Method == http.MethodPost && s.errors.IsSupported(r):
-		s.errors.Write(w, r, fault)
-		flushAnswer(w, r)
-	default:
-		s.refuse(w, r, fault)
-		flushAnswer(w, r)
+		return
 	}
+	if r.Method == http.MethodPost && s.errors.IsSupported(r) {
+		s.errors.Write(w, r, fault)
+	} else {
+		s.refuse(w, r, fault)
+	}
+	flushAnswer(w, r)
 }
 
 // admit authenticates a procedure call and reads its whole body, so that a slow sender
@@ -256,12 +257,11 @@ func (s *Server) authenticate(secret string) (who caller, err error) {
 // token is still accepted: otherwise one client could lock out all others behind its
 // address, and a secret is too long for a brute-force attack.
 func (s *Server) failedToken(from netip.Addr) error {
-	if s.attempts.blocked(from) {
+	if s.ledger.invalid(from) {
 		err := fmt.Errorf("too many invalid tokens from %v; wait a minute", from)
 		s.budget.exceeded("address "+quota.Source(from), err)
 		return connect.NewError(connect.CodeResourceExhausted, err)
 	}
-	s.attempts.failed(from)
 	return nil
 }
 

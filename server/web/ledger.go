@@ -18,10 +18,11 @@ const (
 	ledgerSpan = time.Minute
 	// ledgerRows of calls that are alike, other than refusals, have an audit record each.
 	ledgerRows = 60
-	// Of a source, and in total, as many kinds of calls are told apart.
-	ledgerSourceMax = 64
-	ledgerMax       = 1024
-	others          = "others"
+	// ledgerMax kinds of calls are told apart.
+	ledgerMax = 1024
+	others    = "others"
+	// invalidTokens of a source in a ledgerSpan are told what is wrong with them.
+	invalidTokens = 10
 )
 
 // ledger bounds the audit records of calls that a client can repeat at will: of those of one source, token, method
@@ -32,7 +33,6 @@ type ledger struct {
 
 	mutex sync.Mutex
 	alike map[likeness]*repeated
-	kinds map[string]int // by source
 	// refused counts refused calls by code.
 	refused map[connect.Code]uint64
 }
@@ -47,7 +47,7 @@ type repeated struct {
 
 func newLedger(events event.Sink, now func() time.Time) *ledger {
 	return &ledger{
-		events: events, now: now, alike: map[likeness]*repeated{}, kinds: map[string]int{},
+		events: events, now: now, alike: map[likeness]*repeated{},
 		refused: map[connect.Code]uint64{connect.CodeUnauthenticated: 0, connect.CodePermissionDenied: 0, connect.CodeResourceExhausted: 0},
 	}
 }
@@ -64,13 +64,7 @@ func (l *ledger) note(c event.Change, from netip.Addr, fault *connect.Error) {
 			l.refused[fault.Code()]++
 		}
 	}
-	key := l.key(likeness{quota.Source(from), c.Token, c.Role, c.Method, outcome})
-	one := l.alike[key]
-	if one == nil {
-		one = &repeated{since: c.Time}
-		l.alike[key] = one
-		l.kinds[key.source]++
-	}
+	one := l.find(likeness{quota.Source(from), c.Token, c.Role, c.Method, outcome})
 	if one.rows++; one.rows <= most {
 		l.events.Change(c)
 	} else {
@@ -78,18 +72,24 @@ func (l *ledger) note(c event.Change, from netip.Addr, fault *connect.Error) {
 	}
 }
 
-// key returns under which calls are summed.
-func (l *ledger) key(key likeness) likeness {
-	if l.alike[key] != nil {
-		return key
-	}
-	if l.kinds[key.source] >= ledgerSourceMax {
-		key = likeness{source: key.source, method: others, outcome: others}
-	}
+// invalid counts an invalid token, and reports whether its source has sent too many.
+func (l *ledger) invalid(from netip.Addr) bool {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	one := l.find(likeness{source: quota.Source(from), outcome: "invalid token"})
+	one.rows++
+	return one.rows > invalidTokens
+}
+
+// find returns how often such calls were made. Beyond ledgerMax, all others are one kind.
+func (l *ledger) find(key likeness) *repeated {
 	if l.alike[key] == nil && len(l.alike) >= ledgerMax {
 		key = likeness{source: others, method: others, outcome: others}
 	}
-	return key
+	if l.alike[key] == nil {
+		l.alike[key] = &repeated{since: l.now()}
+	}
+	return l.alike[key]
 }
 
 // sum records how many calls were alike in the last minute; at the end, since then.
@@ -102,9 +102,6 @@ func (l *ledger) sum(end bool) {
 			continue
 		}
 		delete(l.alike, key)
-		if l.kinds[key.source]--; l.kinds[key.source] == 0 {
-			delete(l.kinds, key.source)
-		}
 		if one.more > 0 {
 			l.events.Change(event.Change{
 				Time: now, Token: key.token, Role: key.role, Remote: key.source, Method: key.method,

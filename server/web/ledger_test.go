@@ -29,7 +29,6 @@ func TestLedgerIsBounded(t *testing.T) {
 		first, sum int
 	}{
 		{"alike", func(int) netip.Addr { return netip.MustParseAddr("192.0.2.1") }, func(int) string { return "m" }, 1, 1},
-		{"one source", func(int) netip.Addr { return netip.MustParseAddr("192.0.2.1") }, func(i int) string { return fmt.Sprint(i) }, ledgerSourceMax + 1, 1},
 		{"one subnet", func(i int) netip.Addr { return netip.AddrFrom16([16]byte{0x20, 1, 15: byte(i)}) }, func(int) string { return "m" }, 1, 1},
 		{"many sources", func(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}) }, func(int) string { return "m" }, ledgerMax + 1, 1},
 	}
@@ -49,13 +48,50 @@ func TestLedgerIsBounded(t *testing.T) {
 			if n := len(all) - test.first; n != test.sum || !strings.Contains(all[len(all)-1].Outcome, fmt.Sprint(5000-test.first)+" more") {
 				t.Errorf("%d sums, want %d; the last is %+v", n, test.sum, all[len(all)-1])
 			}
-			if len(l.alike) != 0 || len(l.kinds) != 0 {
-				t.Errorf("%d, %v are left", len(l.alike), l.kinds)
+			if len(l.alike) != 0 {
+				t.Errorf("%d are left", len(l.alike))
 			}
 			if n := l.refusals()[connect.CodeUnauthenticated]; n != 5000 {
 				t.Errorf("%d are counted", n)
 			}
 		})
+	}
+}
+
+// TestAttempts: invalid tokens are counted by source, for a minute.
+func TestAttempts(t *testing.T) {
+	now := epoch
+	l := newLedger(&fakeSink{}, func() time.Time { return now })
+	a4, b4 := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
+	a6, sameNet, otherNet := netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("2001:db8::ffff:1"), netip.MustParseAddr("2001:db8:0:1::1")
+	for i := range invalidTokens {
+		if l.invalid(a4) || l.invalid(a6) {
+			t.Errorf("attempt %d is one too many", i+1)
+		}
+	}
+	for address, want := range map[netip.Addr]bool{a4: true, b4: false, sameNet: true, otherNet: false} {
+		if got := l.invalid(address); got != want {
+			t.Errorf("%v: %v, want %v", address, got, want)
+		}
+	}
+	now = now.Add(ledgerSpan)
+	if l.sum(false); l.invalid(a4) || len(l.alike) != 1 {
+		t.Errorf("after a minute: %v", l.alike)
+	}
+}
+
+// TestAttemptsAreBounded: beyond a number of addresses, others are counted as one.
+func TestAttemptsAreBounded(t *testing.T) {
+	l := newLedger(&fakeSink{}, func() time.Time { return epoch })
+	address := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}) }
+	for i := range ledgerMax + 100 {
+		l.invalid(address(i))
+	}
+	if n := len(l.alike); n != ledgerMax+1 {
+		t.Errorf("%d are told apart, want %d", n, ledgerMax+1)
+	}
+	if !l.invalid(address(1 << 20)) {
+		t.Error("a new address is not counted with the others")
 	}
 }
 

@@ -105,7 +105,6 @@ type Server struct {
 	archive   reads
 	events    event.Sink
 	parts     func(context.Context) []Part
-	attempts  *attempts
 	watched   *live.Pairs
 	scopes    *scopes
 	calls     calls
@@ -144,12 +143,12 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{
 		log: o.Log, now: o.Now, started: o.Now(), authority: o.Authority, archive: reads{o.Archive}, events: o.Events,
-		parts: o.Health, attempts: newAttempts(o.Now), ledger: newLedger(o.Events, o.Now),
+		parts: o.Health, ledger: newLedger(o.Events, o.Now),
 		plainOff: o.PlainOff, proxies: o.Proxies, fleet: o.Fleet,
 	}
 	s.connections = &connections{
 		most: o.Connections, share: o.SourceConnections, proxy: s.isProxy, exceeded: o.Exceeded,
-		open: map[*connection]struct{}{}, of: map[string]int{},
+		open: map[*connection]bool{}, of: map[string]int{},
 	}
 	s.budget = &budget{share: o.RequestBytes, exceeded: o.Exceeded, of: map[originator]int64{}}
 	s.scopes = &scopes{control: o.Control, now: o.Now, kept: map[string]keptScope{}}
