@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -151,4 +152,85 @@ func (a floodingArchive) Export(_ context.Context, question archive.Export, rows
 		}
 	}
 	return errors.New("nobody ended it")
+}
+
+// TestIsSlow: a client is slow by what it takes while the server waits for it, not by how little there is to send.
+func TestIsSlow(t *testing.T) {
+	const span = 30 * time.Second
+	for _, row := range []struct {
+		name   string
+		sent   int64
+		waited time.Duration
+		want   bool
+	}{
+		{"nothing to send", 0, 0, false},
+		{"little to send", 1000, time.Second, false},
+		{"3.2 KB/s", 96_000, span, true},
+		{"nothing taken", 0, span, true},
+		{"a little slower", leastRate*30 - 1, span, true},
+		{"just fast enough", leastRate * 30, span, false},
+		{"fast in half of the time", leastRate * 15, span / 2, false},
+		{"hardly waited for", 0, span/2 - 1, false},
+	} {
+		if got := isSlow(row.sent, row.waited, span); got != row.want {
+			t.Errorf("%s: %v", row.name, got)
+		}
+	}
+}
+
+// TestCallsHaveALimit: of time, streams another one than downloads.
+func TestCallsHaveALimit(t *testing.T) {
+	for path, limit := range map[string]time.Duration{"/export": downloadTime, pillionv1connect.DataServiceTailProcedure: streamTime} {
+		one := &call{path: path, began: epoch, measured: epoch}
+		if err := one.overdue(epoch.Add(limit), slowSpan); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+		if err := one.overdue(epoch.Add(limit+1), slowSpan); connect.CodeOf(err) != connect.CodeUnavailable {
+			t.Errorf("%s after its limit: %v", path, err)
+		}
+	}
+}
+
+// TestSlowReadersDoNotHoldExportsBack: four downloads that nobody reads leave a slot to operators, and end.
+func TestSlowReadersDoNotHoldExportsBack(t *testing.T) {
+	s := newSite(t, func(o *Options) { o.Archive = floodingArchive{o.Archive.(*fakeArchive)} })
+	measureOver := func(span time.Duration) {
+		s.calls.mutex.Lock()
+		defer s.calls.mutex.Unlock()
+		s.calls.slowSpan = span
+	}
+	measureOver(hang.Limit)
+	client, url := s.client(t, "tls1")
+	export := func(token string) *http.Response {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/export?stream=numbers", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Authorization", "Bearer "+token)
+		response, err := client.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { response.Body.Close() })
+		return response
+	}
+	served := 0
+	for _, token := range []string{"viewer", "viewer", "analyst", "analyst"} {
+		if export(token).StatusCode == http.StatusOK {
+			served++
+		}
+	}
+	if response := export("operator"); served != exportsAtOnce-1 || response.StatusCode != http.StatusOK {
+		t.Errorf("%d slow readers, then an operator's export: %s", served, response.Status)
+	}
+	measureOver(reviewEvery)
+	eventually(t, "all end", func() bool { return s.inProgress() == 0 })
+	for _, c := range s.sink.all() {
+		if strings.HasPrefix(c.Outcome, "unavailable: the client takes fewer than 16384 bytes per second") {
+			served--
+		}
+	}
+	if served > 0 {
+		t.Errorf("%d of the slow readers are not in the audit: %+v", served, s.sink.all())
+	}
 }

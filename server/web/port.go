@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"sync/atomic"
 	"time"
 )
 
@@ -146,50 +145,3 @@ func remoteAddress(r *http.Request) netip.Addr {
 	}
 	return remote.Addr().Unmap()
 }
-
-// deadlineWriter limits each write of a response, not their sum: a tail has no end. In
-// HTTP/2 one stream can stall while its connection does not.
-type deadlineWriter struct {
-	http.ResponseWriter
-	control *http.ResponseController
-	aborted atomic.Bool
-	sent    atomic.Int64 // bytes
-}
-
-func newDeadlineWriter(w http.ResponseWriter) *deadlineWriter {
-	return &deadlineWriter{ResponseWriter: w, control: http.NewResponseController(w)}
-}
-
-func (w *deadlineWriter) Write(b []byte) (int, error) {
-	w.begin()
-	defer w.control.SetWriteDeadline(time.Time{})
-	n, err := w.ResponseWriter.Write(b)
-	w.sent.Add(int64(n))
-	return n, err
-}
-
-// begin sets the deadline of a write.
-func (w *deadlineWriter) begin() {
-	if w.control.SetWriteDeadline(time.Now().Add(writeTimeout)); w.aborted.Load() {
-		w.abort()
-	}
-}
-
-// abort ends the write in progress and all later ones. The handler must not have returned.
-func (w *deadlineWriter) abort() {
-	w.aborted.Store(true)
-	w.control.SetWriteDeadline(time.Unix(1, 0))
-}
-
-// Flush implements http.Flusher.
-func (w *deadlineWriter) Flush() { w.FlushError() }
-
-// FlushError flushes buffered data.
-func (w *deadlineWriter) FlushError() error {
-	w.begin()
-	defer w.control.SetWriteDeadline(time.Time{})
-	return w.control.Flush()
-}
-
-// Unwrap is for http.ResponseController.
-func (w *deadlineWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -152,7 +152,7 @@ func New(o Options) (*Server, error) {
 	}
 	s.budget = &budget{share: o.RequestBytes, exceeded: o.Exceeded, of: map[originator]int64{}}
 	s.scopes = &scopes{control: o.Control, now: o.Now, kept: map[string]keptScope{}}
-	s.calls.open = map[*call]struct{}{}
+	s.calls.open, s.calls.slowSpan = map[*call]struct{}{}, slowSpan
 	s.tls = o.TLS.Clone()
 	s.tls.ClientAuth = tls.RequestClientCert
 	s.tls.NextProtos = []string{"h2", "http/1.1"}
