@@ -23,7 +23,8 @@ const (
 
 // connections accounts for open connections by source address. An eighth is reserved for loopback. When all, or
 // those of a source, are in use, a connection that has carried no valid token makes room: of the source that has
-// most of them the one that has been silent for longest. For loopback a viewer's or an analyst's makes room, too.
+// most of them the one that has been silent for longest, if possible without a request in progress. For loopback a
+// viewer's or an analyst's makes room, too.
 type connections struct {
 	most, share int // in total, of a source
 	proxy       func(netip.Addr) bool
@@ -46,6 +47,7 @@ type connection struct {
 	refusal error
 	heard   atomic.Int64 // when bytes last arrived, in Unix nanoseconds
 	role    atomic.Int32 // the highest one of a token that it has carried
+	busy    atomic.Int32 // requests in progress
 }
 
 // admit accounts for a connection. Without room it is closed, and nil, or only there to be refused.
@@ -105,7 +107,8 @@ func (c *connections) quietest(next *connection, can func(*connection) bool) (fo
 		most = analyst
 	}
 	order := func(a, b *connection) int {
-		return cmp.Or(cmp.Compare(a.role.Load(), b.role.Load()), cmp.Compare(c.of[b.source], c.of[a.source]), cmp.Compare(a.heard.Load(), b.heard.Load()))
+		return cmp.Or(cmp.Compare(a.role.Load(), b.role.Load()), cmp.Compare(c.of[b.source], c.of[a.source]),
+			cmp.Compare(min(a.busy.Load(), 1), min(b.busy.Load(), 1)), cmp.Compare(a.heard.Load(), b.heard.Load()))
 	}
 	for one := range c.open {
 		if one.refusal == nil && role(one.role.Load()) <= most && can(one) && (found == nil || order(one, found) < 0) {

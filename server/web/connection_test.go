@@ -2,6 +2,7 @@ package web
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"fmt"
 	"io"
@@ -210,5 +211,37 @@ func TestConnectionsAreForgotten(t *testing.T) {
 	eventually(t, "all are closed", func() bool { return s.connections.size() == 0 })
 	if c := s.connections; len(c.of) != 0 || c.remote != 0 || c.answered != 0 {
 		t.Errorf("left %v, %d remote, %d answered", c.of, c.remote, c.answered)
+	}
+}
+
+// TestConnectionWithARequestMakesRoomLast: although its client is silent while it waits.
+func TestConnectionWithARequestMakesRoomLast(t *testing.T) {
+	asked, answer := make(chan struct{}), make(chan struct{})
+	s := newSite(t, func(o *Options) {
+		o.SourceConnections = 2
+		o.Health = func(context.Context) []Part {
+			close(asked)
+			<-answer
+			return []Part{{Name: "archive", OK: true}}
+		}
+		o.Now = func() time.Time { return epoch }
+	})
+	remote := s.serveAs(t, asRemote)
+	waiting := s.connect(t, remote)
+	fmt.Fprint(waiting, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+	<-asked
+	idle := s.connect(t, remote) // its answer is short, so that it is sent after the request has ended
+	if status, _, err := idle.get("/nothing", ""); status != http.StatusNotFound {
+		t.Fatalf("got %d %v", status, err)
+	}
+	if status, _, err := s.connect(t, remote).get("/nothing", ""); status != http.StatusNotFound {
+		t.Errorf("the next one: got %d %v", status, err)
+	}
+	close(answer)
+	if status, _, err := waiting.answer(); status != http.StatusOK {
+		t.Errorf("the waiting one: got %d %v", status, err)
+	}
+	if _, err := idle.from.ReadByte(); err == nil {
+		t.Error("the idle one sent something")
 	}
 }

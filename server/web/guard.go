@@ -57,7 +57,12 @@ func (s *Server) guard(next http.Handler) http.Handler {
 			}
 		}()
 		w = newDeadlineWriter(w)
-		if conn := connectionOf(r.Context()); conn != nil && conn.refusal != nil {
+		conn := connectionOf(r.Context())
+		if conn != nil {
+			conn.busy.Add(1)
+			defer conn.busy.Add(-1)
+		}
+		if conn != nil && conn.refusal != nil {
 			w.Header().Set("Connection", "close")
 			s.turnAway(w, r, connect.NewError(connect.CodeUnavailable, conn.refusal))
 			return

@@ -157,14 +157,12 @@ func TestGarbage(t *testing.T) {
 func TestSilentConnections(t *testing.T) {
 	const limit = 4
 	s := newSite(t, func(o *Options) { o.Connections = limit })
-	var silent []net.Conn
 	for range limit - 1 {
 		conn, err := net.Dial("tcp", s.addr)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		silent = append(silent, conn)
 	}
 	if status, _ := s.get(t, "http1", "/healthz", ""); status != http.StatusOK {
 		t.Errorf("got %d with silent connections open", status)
@@ -175,7 +173,6 @@ func TestSilentConnections(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		silent = append(silent, conn)
 	}
 	eventually(t, "silent connections are closed", func() bool { return s.connections.refused.Load() >= limit-1 })
 	if status, _ := s.get(t, "http1", "/healthz", ""); status != http.StatusOK {
