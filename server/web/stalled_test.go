@@ -41,14 +41,22 @@ func newStalledStreams(t testing.TB, s *site) *stalledStreams {
 }
 
 // get sends a request.
-func (c *stalledStreams) get(path string) {
+func (c *stalledStreams) get(path string) { c.send("GET", path, nil) }
+
+// post sends one with a body that does not end.
+func (c *stalledStreams) post(path string, body []byte) { c.send("POST", path, body) }
+
+func (c *stalledStreams) send(method, path string, body []byte) {
 	c.t.Helper()
 	var block bytes.Buffer
 	fields := hpack.NewEncoder(&block)
-	for _, field := range [][2]string{{":method", "GET"}, {":scheme", "https"}, {":authority", "x"}, {":path", path}} {
+	for _, field := range [][2]string{{":method", method}, {":scheme", "https"}, {":authority", "x"}, {":path", path}, {"content-type", "application/json"}} {
 		fields.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]})
 	}
-	err := c.frames.WriteHeaders(http2.HeadersFrameParam{StreamID: c.next, BlockFragment: block.Bytes(), EndStream: true, EndHeaders: true})
+	err := c.frames.WriteHeaders(http2.HeadersFrameParam{StreamID: c.next, BlockFragment: block.Bytes(), EndStream: body == nil, EndHeaders: true})
+	if err == nil && body != nil {
+		err = c.frames.WriteData(c.next, false, body)
+	}
 	if err != nil {
 		c.t.Fatal(err)
 	}
