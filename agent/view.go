@@ -130,7 +130,7 @@ type pathLine struct {
 }
 
 func newPathLine(p validation.Path) pathLine {
-	return pathLine{p.Address, p.Encoding.String(), p.State, p.Since.UTC(), p.MTU}
+	return pathLine{p.Address, p.Encoding.String(), p.Found(), p.Since.UTC(), p.MTU}
 }
 
 func (v deviceView) path(p validation.Path) error {
@@ -155,7 +155,7 @@ func (v deviceView) sourceSummary(t source.Tally, paths []validation.Path) error
 	var unused string
 	for _, p := range paths {
 		summary.Paths = append(summary.Paths, newPathLine(p))
-		if p.State != validation.Passed || p.MTU != 0 {
+		if p.Found() != validation.Passed || p.MTU != 0 {
 			unused += "        " + p.Text() + "\n"
 		}
 	}

@@ -37,7 +37,7 @@ func TestClaimedAddressIsNotMarked(t *testing.T) {
 		name, words string
 		owner       func(*serviceBed)
 	}{
-		{"owner without Pillion", "answers no path probe", func(*serviceBed) {}},
+		{"owner without Pillion", "not reachable: ", func(*serviceBed) {}},
 		{"owner answers without the key", "not as the agent c", func(b *serviceBed) { b.probe("d", "destination", "r") }},
 	} {
 		t.Run(row.name, func(t *testing.T) {

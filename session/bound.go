@@ -67,7 +67,7 @@ func (s *State) Bound() {
 	s.Omitted["tasks"] += reduce(&s.Tasks, tasksMax, func(t TaskState) bool { return short(t.Session) && short(t.Role) && short(t.Device) })
 	for i := range s.Tasks {
 		t := &s.Tasks[i]
-		t.Error, t.Limit, t.Hidden, t.Unanswered = Clip(t.Error), Clip(t.Limit), Clip(t.Hidden), Clip(t.Unanswered)
+		t.Error, t.Limit, t.Unanswered = Clip(t.Error), Clip(t.Limit), Clip(t.Unanswered)
 		s.Omitted["counters of tasks"] += reduceMap(t.Counters, countersMax, func(name string, _ uint64) bool { return short(name) })
 		s.Omitted["peers of tasks"] += reduce(&t.Missing, peersMax, short)
 		s.Omitted["peers of tasks"] += reduceMap(t.OtherFlows, peersMax, func(agent, fields string) bool { return short(agent) && short(fields) })

@@ -183,11 +183,8 @@ type TaskState struct {
 	// Error is the reason why it is not running.
 	Error string `json:"error,omitempty"`
 	// Limit is what this host, or the paths from it, do not let it do although it is
-	// running, and why.
+	// running, and why: several reasons, joined by semicolons. Those of a Cause begin with it.
 	Limit string `json:"limit,omitempty"`
-	// Hidden says which programs of others, ahead of the task's on the interface, keep packets from
-	// it; empty: none. It is part of Limit.
-	Hidden string `json:"hidden,omitempty"`
 	// Unanswered says why a destination answers no path probes, or not those of both families; empty: it
 	// does. It is part of Limit.
 	Unanswered string `json:"unanswered,omitempty"`

@@ -121,7 +121,7 @@ func TestPathJudgements(t *testing.T) {
 	}{
 		{"answers", near, OK, OK, []string{"via eth0", "RTT 1ms", "path MTU 1500 bytes", "options in 2ms", "path probes answered"}},
 		{"has no destination", with(func(p *path) { p.probe = validation.Unreachable }), OK, OK, []string{"path probes answered by ICMP port unreachable"}},
-		{"path probes are not answered", with(func(p *path) { p.probe = validation.NoReply }), Warning, OK, []string{"no answer to path probes", "permit UDP port 25253"}},
+		{"path probes are not answered", with(func(p *path) { p.probe = validation.NoReply }), Warning, OK, []string{"not reachable: path probes to UDP port 25253 are not answered", "permit UDP port 25253"}},
 		{"path probes are not permitted", with(func(p *path) { p.probe, p.probeErr = validation.NoReply, odd }), OK, OK, []string{"path probes unknown: odd"}},
 		{"IPv4", with(func(p *path) { p.six, p.marked = false, 0 }), OK, OK, []string{"RTT 1ms"}},
 		{"options are dropped", with(func(p *path) { p.marked, p.markedErr = 0, errNoReply }), Warning, Warning, []string{"destination options", "--family ipv4"}},
@@ -206,7 +206,7 @@ func TestValidatedPaths(t *testing.T) {
 	}
 	tagged := path(validation.Failed)
 	tagged.Tagged = true
-	checkIs(t, judgePaths([]Path{tagged})[0], Warning, "clocks of the two hosts differ by more than 17 s", "check that the clocks of both hosts agree")
+	checkIs(t, judgePaths([]Path{tagged})[0], Warning, "hosts whose clocks differ by more than 17 s", "check that the clocks of both hosts agree")
 	if checks := judgePaths(nil); len(checks) != 0 {
 		t.Errorf("no paths: %+v", checks)
 	}

@@ -205,7 +205,7 @@ func TestCheckInANamespacePair(t *testing.T) {
 	checkIs(t, found["programs on w"], OK, "none")
 	checkIs(t, found["peer b 10.99.0.2"], OK, "via w", "RTT", "path MTU 1500 bytes", "path probes answered by ICMP port unreachable")
 	checkIs(t, found["peer b fd99::2"], OK, "via w", "RTT", "with destination options in", "path probes answered by ICMP port unreachable")
-	checkIs(t, found["peer silent 10.99.0.9"], Warning, "no reply to ICMP echo", "no answer to path probes")
+	checkIs(t, found["peer silent 10.99.0.9"], Warning, "no reply to ICMP echo", "not reachable: path probes to UDP port")
 	checkIs(t, found["peer away 203.0.113.1"], Error, "no route")
 	checkIs(t, found["peer twin fd99::1"], Error, "this host")
 	checkIs(t, found["IPv6 destination options"], OK, "1 of 1")

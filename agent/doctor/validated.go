@@ -49,7 +49,7 @@ func judgePaths(paths []Path) []session.Check {
 
 // advice says what to do about a path that fails; empty: nothing.
 func (p Path) advice() string {
-	switch p.State {
+	switch p.Found() {
 	case validation.ChecksumFailed:
 		return fmt.Sprintf("update the driver or firmware of %s, let the kernel compute checksums (ethtool -K %s tx off), or leave %s out of the encodings", p.Device, p.Device, p.Encoding)
 	case validation.Failed, validation.Altered:

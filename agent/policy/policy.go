@@ -15,6 +15,7 @@ import (
 
 	"pillion.dev/internal/quantity"
 	"pillion.dev/send/frame"
+	"pillion.dev/session"
 )
 
 // DefaultFile is read if it exists and no other file is given.
@@ -92,7 +93,7 @@ type Request struct {
 }
 
 // ErrRefused marks a request that the policy does not allow.
-var ErrRefused = errors.New("refused by the policy of this host")
+var ErrRefused = errors.New(string(session.Refused))
 
 // Admit reserves what the request asks for until release is called, or returns why the policy
 // does not allow it.

@@ -196,7 +196,7 @@ func (d *deviceDestination) follow(tasks []destinationTask) error {
 	if local := tasks[0].local; local != nil {
 		hidden, changed, err := d.probe.Hidden(d.now().steady)
 		if err == nil && changed && local.Hidden != nil {
-			err = local.Hidden(hidden)
+			err = local.Hidden(hiddenText(hidden))
 		}
 		if err != nil {
 			return err
@@ -412,6 +412,7 @@ func (d *deviceDestination) states() []session.TaskState {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	hidden, _, unsure := d.probe.Hidden(d.now().steady)
+	hidden = hiddenText(hidden)
 	tally, uncounted := d.probe.Tally()
 	err := errors.Join(d.err, d.copying, uncounted, unsure)
 	var states []session.TaskState
@@ -435,7 +436,7 @@ func (d *deviceDestination) states() []session.TaskState {
 		}
 		state := session.TaskState{
 			Session: r.task.Session, Role: roleDestination, Device: d.device.Name, Running: err == nil, Counters: counters,
-			Missing: r.missing.peers(), Hidden: hidden, Limit: joinLimits(hidden, d.limit(r, tally.Mismatches), r.apart.limit(time.Duration(r.task.Block))),
+			Missing: r.missing.peers(), Limit: joinLimits(hidden, d.limit(r, tally.Mismatches), r.apart.limit(time.Duration(r.task.Block))),
 			OtherFlows: r.otherFlows(tally.Mismatches),
 		}
 		if d.unanswered != nil && len(r.task.amended) == 0 {

@@ -185,7 +185,7 @@ func (s *Source) follow() error {
 	s.running.renew(session.Pulse{})
 	hidden, changed, err := s.running.probe.Hidden(s.running.now().steady)
 	if err == nil && changed && s.hidden != nil {
-		err = s.hidden(hidden)
+		err = s.hidden(hiddenText(hidden))
 	}
 	return errors.Join(s.running.err, err)
 }

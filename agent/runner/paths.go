@@ -105,10 +105,10 @@ func (s *deviceSource) pathChanged(path validation.Path) {
 		return
 	}
 	level := slog.LevelInfo
-	if path.State != validation.Passed {
+	if path.Found() != validation.Passed {
 		level = slog.LevelWarn
 	}
-	s.log.Log(context.Background(), level, "path validation "+string(path.State), "device", *s.name.Load(),
+	s.log.Log(context.Background(), level, "path validation "+string(path.Found()), "device", *s.name.Load(),
 		"address", path.Address, "encoding", path.Encoding, "found", path.Text())
 }
 
@@ -126,7 +126,7 @@ func (s *deviceSource) countPaths(counters map[string]uint64) {
 	unproven := s.unproven()
 	for _, path := range s.paths.Paths() {
 		if !unproven[path.Address] {
-			counters[pathCounters[path.State]]++
+			counters[pathCounters[path.Found()]]++
 		}
 	}
 }
@@ -141,7 +141,7 @@ func (s *deviceSource) pathLimit() string {
 	for _, path := range s.paths.Paths() {
 		switch {
 		case unproven[path.Address]:
-		case path.State == validation.Passed && path.MTU == 0 || path.State == validation.Pending:
+		case path.Found() == validation.Passed && path.MTU == 0 || path.State == validation.Pending:
 		case first == "":
 			first = path.Text()
 		default:

@@ -26,6 +26,7 @@ type deviceSource struct {
 	owner  *hook.Owner
 	probe  *source.Source
 	tasks  []sourceTask
+	room   room
 	// before are, by session, the counters of the device when it began; none of those with which the program was loaded.
 	before map[string]baseline
 	flows  int // size of the table
@@ -295,17 +296,18 @@ func counters(tally source.Tally) map[string]uint64 {
 func (s *deviceSource) states() []session.TaskState {
 	pending := s.paths != nil && s.paths.Pending() // first: none is counted as pending afterwards
 	hidden, _, unsure := s.probe.Hidden(s.now().steady)
+	hidden = hiddenText(hidden)
 	tally, uncounted := s.probe.Tally()
 	err := errors.Join(s.err, uncounted, unsure)
 	current := map[string]uint64{}
 	s.countPaths(current)
-	limit := joinLimits(hidden, tally.Connections.Limit, s.countAddresses(current), s.pathLimit())
+	limit := joinLimits(hidden, s.room.limit(tally), tally.Connections.Limit, s.countAddresses(current), s.pathLimit())
 	err = errors.Join(err, s.collect())
 	var states []session.TaskState
 	for _, task := range s.tasks {
 		deferred, unread := s.sent.state(task.Session)
 		state := session.TaskState{
-			Session: task.Session, Role: roleSource, Device: s.device.Name, Running: err == nil, Hidden: hidden, Counters: counters(tally),
+			Session: task.Session, Role: roleSource, Device: s.device.Name, Running: err == nil, Counters: counters(tally),
 		}
 		if uncounted == nil {
 			s.before[task.Session].subtract(state.Counters)

@@ -66,7 +66,7 @@ func (s State) Text() string {
 	case Foreign:
 		return "path probes are answered, but not by the agent that is said to have the address"
 	}
-	return fmt.Sprintf("path probes to UDP port %d are not answered, marked or not", wire.ProbePort)
+	return fmt.Sprintf("path probes to UDP port %d are not answered", wire.ProbePort)
 }
 
 // forSource is what a state means for the source.
@@ -78,30 +78,6 @@ func (s State) forSource() source.Validation {
 		return source.Failed
 	}
 	return source.Unknown
-}
-
-// A Path is a destination, an encoding, and what is known about packets to it.
-type Path struct {
-	source.Path
-	State State
-	Since time.Time
-	// MTU is the size of the largest marked packet that arrives, bytes, if larger ones that
-	// fit the device do not and no router reports it; otherwise 0.
-	MTU int
-	// Tagged: marks carry tags, which are not accepted from a host with another time.
-	Tagged bool
-}
-
-// Text says what is known.
-func (p Path) Text() string {
-	text := fmt.Sprintf("path to %s, encoding %s: %s: %s", p.Address, p.Encoding, p.State, p.State.Text())
-	if p.State == Passed && p.MTU != 0 {
-		text += fmt.Sprintf(", up to %d bytes", p.MTU)
-	}
-	if p.Tagged && (p.State == Failed || p.State == Altered) {
-		text += "; authenticated marks are not read, either, if the clocks of the two hosts differ by more than 17 s"
-	}
-	return text
 }
 
 // Source is what a Prober needs of a source.
@@ -171,6 +147,7 @@ type path struct {
 	kept     bool
 	silent   time.Time // first test without an answer since the last that had one
 	failures int
+	late     bool // the last answers came after all rounds of a test
 	// suspected is a fault that one test has found and the next must confirm; the source does not
 	// mark meanwhile.
 	suspected State
@@ -485,8 +462,9 @@ func (p *Prober) settle(t *test, result State) {
 		p.mu.Unlock()
 		return
 	}
-	before, applied := known.State, known.applied()
+	before, applied := known.Found(), known.applied()
 	known.take(result, time.Now(), p.refresh())
+	known.late = t.late && (result == Passed || known.late)
 	after := known.Path
 	if now := known.applied(); now != applied && t.path.Encoding != proof {
 		p.set(t.path, now)
@@ -494,9 +472,23 @@ func (p *Prober) settle(t *test, result State) {
 	p.settled.Broadcast()
 	p.mu.Unlock()
 	p.reschedule()
-	if after.State != before {
+	if after.Found() != before {
 		p.notify(after)
 	}
+}
+
+// report says soon that nothing is answered on a path that passed.
+func (p *Prober) report(t *test) {
+	p.mu.Lock()
+	known := p.paths[t.path]
+	if known == nil || p.tests[t.path] != t || known.State != Passed || known.Silent || known.late || t.path.Encoding == proof {
+		p.mu.Unlock()
+		return
+	}
+	known.Silent = true
+	after := known.Path
+	p.mu.Unlock()
+	p.notify(after)
 }
 
 // refresh is how long a result holds.
@@ -519,6 +511,7 @@ func (known *path) take(result State, now time.Time, refresh time.Duration) {
 	} else if known.silent.IsZero() {
 		known.silent = now
 	}
+	known.Silent = result == Unanswered && before == Passed && known.Encoding != proof
 	suspected := known.suspected
 	known.suspected = ""
 	switch {
@@ -530,6 +523,7 @@ func (known *path) take(result State, now time.Time, refresh time.Duration) {
 	case result == Unanswered && before == Passed && known.tolerates(now, refresh):
 		known.due = now.Add(retryFirst)
 	default:
+		known.Silent = false
 		most := retryMost
 		if result == Unanswered || result == Foreign {
 			most = retrySilent

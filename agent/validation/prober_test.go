@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"pillion.dev/probe/source"
+	"pillion.dev/session"
 	"pillion.dev/wire"
 )
 
@@ -46,6 +47,9 @@ func TestStates(t *testing.T) {
 			if p.State != row.want {
 				t.Errorf("got %s, want %s", p.State, row.want)
 			}
+			if n := len(row.results); p.Silent != (p.State == Passed && row.results[n-1] == Unanswered) {
+				t.Errorf("silent %t: %s", p.Silent, p.Text())
+			}
 		})
 	}
 }
@@ -73,6 +77,40 @@ func TestSuspectedPathIsNotMarked(t *testing.T) {
 	}
 	if !slices.Equal(reported, []State{Passed, Failed}) {
 		t.Errorf("reported %v", reported)
+	}
+}
+
+// TestSilentPathIsReported: a path on which nothing is answered any more is marked, but reported as one that is not
+// reachable before the test has ended, once, and when it is again; one on which answers take long is not.
+func TestSilentPathIsReported(t *testing.T) {
+	key := source.Path{Address: netip.MustParseAddr("192.0.2.1"), Encoding: wire.UDP}
+	probes := &fakeSource{states: map[source.Path]source.Validation{}}
+	var reported []string
+	known := &path{Path: Path{Path: key, State: Pending}}
+	p := &Prober{source: probes, paths: map[source.Path]*path{key: known}, tests: map[source.Path]*test{}, wake: make(chan struct{}, 1),
+		changed: func(path Path) { reported = append(reported, session.NotReachable.In(path.Text())) }}
+	p.settled = sync.NewCond(&p.mu)
+	for _, row := range []struct {
+		late   bool
+		result State
+		during int // reports so far
+	}{{false, Passed, 0}, {true, Unanswered, 2}, {true, Unanswered, 2}, {false, Passed, 2}, {true, Passed, 4}, {true, Passed, 5}} {
+		one := newTest(key, Peer{})
+		p.tests[key] = one
+		if one.late = row.late; row.late {
+			p.report(one)
+		}
+		if len(reported) != row.during {
+			t.Errorf("before %s reported %q", row.result, reported)
+		}
+		p.settle(one, row.result)
+		if got := probes.states[key]; got != source.Passed {
+			t.Errorf("after %s the source has %v", row.result, got)
+		}
+	}
+	const silent = "not reachable: path to 192.0.2.1, encoding udp: unanswered: path probes to UDP port 25253 are not answered"
+	if want := []string{"", silent, "", silent, ""}; !slices.Equal(reported, want) {
+		t.Errorf("reported %q, want %q", reported, want)
 	}
 }
 

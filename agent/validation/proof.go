@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"pillion.dev/probe/source"
+	"pillion.dev/session"
 	"pillion.dev/wire"
 )
 
@@ -44,7 +45,7 @@ func (p Proof) Text() string {
 		return p.Address.String() + " is not marked: its host answers path probes, but not as the agent " + p.Agent +
 			" of this session: another host has the address, or the agent there is of an earlier version"
 	}
-	return p.Address.String() + " is not marked: " + p.Agent + " says that it is its address, but answers no path probe to it"
+	return session.NotReachable.Text("%s of %s is not marked: %s", p.Address, p.Agent, Unanswered.Text())
 }
 
 // proof stands for the encoding of a path whose test is the proof of an address: its probes

@@ -27,6 +27,7 @@ var (
 
 // test is one validation of a path.
 type test struct {
+	late  bool // nothing was answered until all rounds were over
 	path  source.Path
 	peer  Peer
 	token uint64
@@ -88,6 +89,8 @@ func (p *Prober) run(t *test) State {
 		}
 	}
 	if t.silent() {
+		t.late = true
+		p.report(t)
 		if state, over := p.wait(t, waitLast); over {
 			return state
 		}

@@ -11,6 +11,7 @@ import (
 
 	"pillion.dev/api/pillionv1"
 	"pillion.dev/internal/quantity"
+	"pillion.dev/session"
 )
 
 const (
@@ -153,7 +154,7 @@ func (w *way) judgeClocks(r *report) {
 			quantity.FormatNanos(int64(c.OffsetNs)), quantity.FormatNanos(int64(c.OffsetBoundNs)))
 		switch off := math.Abs(c.OffsetNs) - c.OffsetBoundNs; {
 		case off > float64(clocksApart):
-			r.add("clocks", levelError, found+": authenticated marks are not accepted", advice)
+			r.add("clocks", levelError, session.ClockApart.Text("%s: %s", found, session.ClocksMatter), advice)
 			return
 		case level == levelOK && off > float64(claimed):
 			r.add("clocks", levelWarning, found+": the clocks differ by more than their daemons say", "use a common time server; a path with unequal delays also looks so; --clock corrected subtracts the offset")
@@ -213,7 +214,7 @@ func (d *direction) judgeMarks(r *report, now time.Time) {
 		case !t.Running:
 			r.add(role, levelError, agent+": "+cmp.Or(t.Error, t.Limit, "not running"), show+"; what a host refuses is in its policy")
 		case t.Limit != "":
-			r.add(role, levelWarning, agent+": "+t.Limit, show)
+			r.add(role, levelWarning, agent+": "+t.Limit, strings.TrimPrefix(session.Advice(t.Limit)+"; "+show, "; "))
 		}
 	}
 	within := "in " + quantity.FormatDuration(d.period.Round(time.Second))
@@ -288,8 +289,8 @@ func (d *direction) judgeRoom(r *report) {
 		r.add("room", levelOK, "each packet of the session had room for its mark", "")
 		return
 	}
-	r.add("room", levelWarning, fmt.Sprintf("%s of %d had no room for a mark below the MTU, and stay unmarked", quantity.Count(large, "packet"), large+marked),
-		"use a smaller encoding, or lower the MTU of the application; docs/encodings.md")
+	r.add("room", levelWarning, session.NoRoom.Text("%s of %d exceed the MTU with a mark, and stay unmarked", quantity.Count(large, "packet"), large+marked),
+		session.Advice(string(session.NoRoom)))
 }
 
 // judgePaths reports the traced paths.

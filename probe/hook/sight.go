@@ -59,7 +59,7 @@ func (a *Attachment) Hidden(now time.Duration, seen func() (uint64, error)) (tex
 		return "", false, fmt.Errorf("check whether packets on %q reach the program: %w", a.device.Name, err)
 	}
 	if len(others) > 0 {
-		text = fmt.Sprintf("hidden by %s: packets on %s do not reach Pillion's program, which runs after it",
+		text = fmt.Sprintf("%s: packets on %s do not reach Pillion's program, which runs after it",
 			strings.Join(others[:min(len(others), namedMax)], " or "), l.Attrs().Name)
 	}
 	changed = text != s.text

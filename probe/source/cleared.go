@@ -42,7 +42,7 @@ func (s *Source) clearedText(now time.Duration) string {
 			others = []string{"a sockops program of other software"}
 		}
 		c.said, c.until = t.Connections.Cleared, now+clearedFor
-		c.text = fmt.Sprintf("hidden by %s: the callbacks of TCP connections are cleared, and set again every second where that is possible (Linux 6.12)", strings.Join(others, " or "))
+		c.text = fmt.Sprintf("%s: the callbacks of TCP connections are cleared, and set again every second where that is possible (Linux 6.12)", strings.Join(others, " or "))
 	}
 	if now >= s.cleared.until {
 		return ""

@@ -81,7 +81,7 @@ func TestClearedCallbacks(t *testing.T) {
 				t.Errorf("%+v", before)
 			}
 			const seconds = time.Hour + time.Second
-			if text := hidden(seconds); !strings.HasPrefix(text, "hidden by neighbour (") || !strings.Contains(text, "the callbacks of TCP connections are cleared") {
+			if text := hidden(seconds); !strings.HasPrefix(text, "neighbour (") || !strings.Contains(text, "the callbacks of TCP connections are cleared") {
 				t.Errorf("%q", text)
 			}
 			if err := s.FollowConnections(); err != nil {

@@ -39,8 +39,7 @@ func (a *agent) clockText() string {
 	if a.ahead < 0 {
 		direction = "behind"
 	}
-	return fmt.Sprintf("the clock of %s is %v %s that of the server: hosts whose clocks differ by more than 17 s take each other's authenticated marks for forged",
-		a.Name, a.ahead.Abs().Round(time.Second), direction)
+	return session.ClockApart.Text("the clock of %s is %v %s that of the server: %s", a.Name, a.ahead.Abs().Round(time.Second), direction, session.ClocksMatter)
 }
 
 func stepText(host string, step time.Duration) string {
@@ -68,18 +67,32 @@ func (c *Control) ClocksAhead(boot string) (list []time.Duration) {
 	return list
 }
 
-// ClockCheck compares the clock of a host with the server's, for CheckAgent.
-func (c *Control) ClockCheck(name string) (check session.Check, known bool) {
+// Checks are what the server knows of an agent's fitness, for CheckAgent: whether its clock agrees with the
+// server's, and which of its tasks fail or are limited.
+func (c *Control) Checks(name string) (checks []session.Check) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	a := c.agents[name]
-	if a == nil || a.state.Time.IsZero() {
-		return check, false
+	if a == nil {
+		return nil
 	}
-	check = session.Check{Name: "clock and server", Level: "ok", Found: fmt.Sprintf("they agree within %v", clockApart)}
-	if a.ahead.Abs() > clockApart {
-		check.Level, check.Found = "error", a.clockText()
-		check.Advice = "synchronise the clocks (apt install chrony, chronyc makestep), or leave marks without tags (authentication: off)"
+	add := func(name, level, found string) {
+		checks = append(checks, session.Check{Name: name, Level: level, Found: found, Advice: session.Advice(found)})
 	}
-	return check, true
+	switch {
+	case a.state.Time.IsZero():
+	case a.ahead.Abs() > clockApart:
+		add("clock and server", "error", a.clockText())
+	default:
+		add("clock and server", "ok", fmt.Sprintf("they agree within %v", clockApart))
+	}
+	for _, t := range a.tasks(c.agents) {
+		switch name := strings.TrimSpace(fmt.Sprintf("%s of %s %s", t.Role, t.Session, t.Device)); {
+		case t.Error != "":
+			add(name, "error", t.Error)
+		case t.Limit != "":
+			add(name, "warning", t.Limit)
+		}
+	}
+	return checks
 }

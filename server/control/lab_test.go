@@ -65,8 +65,8 @@ type host struct {
 	unproven uint64
 	// otherFlows are sources whose marks its destinations do not measure.
 	otherFlows map[string]string
-	// hidden is what hides the programs of its destinations.
-	hidden string
+	// limit is that of its destinations.
+	limit string
 	// silent is why its destinations answer no path probes.
 	silent   string
 	clock    session.Clock
@@ -158,7 +158,7 @@ func (h *host) state(t *testing.T) []byte {
 func (h *host) tasks() []session.TaskState {
 	var tasks []session.TaskState
 	for _, d := range h.applied.Destinations {
-		tasks = append(tasks, session.TaskState{Session: d.Session, Role: "destination", Running: h.broken == "", Error: h.broken, Missing: h.missing, OtherFlows: h.otherFlows, Hidden: h.hidden, Unanswered: h.silent})
+		tasks = append(tasks, session.TaskState{Session: d.Session, Role: "destination", Running: h.broken == "", Error: h.broken, Missing: h.missing, OtherFlows: h.otherFlows, Limit: h.limit, Unanswered: h.silent})
 	}
 	for _, s := range h.applied.Sources {
 		tasks = append(tasks, session.TaskState{

@@ -120,18 +120,7 @@ func (c *Control) status(a *agent, tasks []session.TaskState) {
 		}
 		c.addressProofs(a, t, was)
 		c.flowMismatches(a, t, was)
-		switch {
-		case t.Hidden != "" && was.Hidden == "":
-			c.event("program-hidden", event.Warning, a.Name, t.Session, "the %s on %s, device %s, is %s", t.Role, a.Name, t.Device, t.Hidden)
-		case t.Hidden == "" && was.Hidden != "" && t.Error == "":
-			c.event("program-reached", event.Info, a.Name, t.Session, "packets reach the %s on %s, device %s, again", t.Role, a.Name, t.Device)
-		}
-		switch {
-		case t.Unanswered != "" && was.Unanswered == "":
-			c.event("probes-unanswered", event.Warning, a.Name, t.Session, "on %s, device %s, %s", a.Name, t.Device, t.Unanswered)
-		case t.Unanswered == "" && was.Unanswered != "" && t.Error == "":
-			c.event("probes-answered", event.Info, a.Name, t.Session, "on %s, device %s, path probes are answered again", a.Name, t.Device)
-		}
+		c.limits(a, t, was)
 		switch now := t.PathsNotPassed(); {
 		case now > 0 && was.PathsNotPassed() == 0:
 			c.event("path-validation-failed", event.Warning, a.Name, t.Session,
@@ -141,6 +130,33 @@ func (c *Control) status(a *agent, tasks []session.TaskState) {
 				"path validation no longer fails on %s, device %s", a.Name, t.Device)
 		}
 	}
+}
+
+// limits raises events when what limits a task begins or ceases to.
+func (c *Control) limits(a *agent, t, was session.TaskState) {
+	switch {
+	case begins(session.Hidden, t, was):
+		c.event("program-hidden", event.Warning, a.Name, t.Session, "the %s on %s, device %s, is %s", t.Role, a.Name, t.Device, session.Hidden.In(t.Limit))
+	case begins(session.Hidden, was, t) && t.Error == "":
+		c.event("program-reached", event.Info, a.Name, t.Session, "packets reach the %s on %s, device %s, again", t.Role, a.Name, t.Device)
+	}
+	switch {
+	case t.Unanswered != "" && was.Unanswered == "":
+		c.event("probes-unanswered", event.Warning, a.Name, t.Session, "on %s, device %s, %s", a.Name, t.Device, t.Unanswered)
+	case t.Unanswered == "" && was.Unanswered != "" && t.Error == "":
+		c.event("probes-answered", event.Info, a.Name, t.Session, "on %s, device %s, path probes are answered again", a.Name, t.Device)
+	}
+	switch {
+	case begins(session.NoRoom, t, was) && a.quietly("no-room", a.lastReport):
+		c.event("no-room", event.Warning, a.Name, t.Session, "the %s on %s, device %s: %s", t.Role, a.Name, t.Device, session.NoRoom.In(t.Limit))
+	case begins(session.NoRoom, was, t) && t.Error == "" && a.quietly("room-again", a.lastReport):
+		c.event("room-again", event.Info, a.Name, t.Session, "packets of the %s on %s, device %s, have room for marks again", t.Role, a.Name, t.Device)
+	}
+}
+
+// begins reports whether the limit of a task has a cause that it did not have before.
+func begins(c session.Cause, t, was session.TaskState) bool {
+	return c.In(t.Limit) != "" && c.In(was.Limit) == ""
 }
 
 // flowMismatches raises an event for each pair of which the ends begin to differ in what they

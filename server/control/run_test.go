@@ -126,33 +126,46 @@ func TestFlowMismatchIsReported(t *testing.T) {
 	})
 }
 
-// TestHiddenProgramIsReported when it begins and when it ends, with what hides it.
-func TestHiddenProgramIsReported(t *testing.T) {
-	bed(t, func(b *testbed) {
-		b.join("h1", "h2")
-		b.create(web())
-		b.state("web", Running)
-		const why = "hidden by first (12): packets on eth0 do not reach Pillion's program, which runs after it"
-		for n := range 2 {
-			b.on("h2", func(h *host) { h.hidden = why })
-			b.pass(5 * time.Second)
-			if events := b.eventCount("program-hidden"); events != n+1 {
-				t.Errorf("%d events, want %d", events, n+1)
-			}
-			b.on("h2", func(h *host) { h.hidden = "" })
-			b.pass(5 * time.Second)
-			if events := b.eventCount("program-reached"); events != n+1 {
-				t.Errorf("%d events, want %d", events, n+1)
-			}
-		}
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		for _, e := range b.events {
-			if e.Kind == "program-hidden" && (e.Agent != "h2" || e.Session != "web" || !strings.Contains(e.Message, "the destination on h2, device , is "+why)) {
-				t.Errorf("event %+v", e)
-			}
-		}
-	})
+// TestCausesAreReported when they begin and when they end, in the words of the agent: in events, and by the
+// checks of its host.
+func TestCausesAreReported(t *testing.T) {
+	for _, row := range []struct{ why, began, ended, message string }{
+		{
+			"hidden by first (12): packets on eth0 do not reach Pillion's program, which runs after it", "program-hidden", "program-reached",
+			"the destination on h2, device , is ",
+		},
+		{"no room: packets that exceed the MTU with a mark stay unmarked (skipped_mtu)", "no-room", "room-again", "the destination on h2, device : "},
+	} {
+		t.Run(row.began, func(t *testing.T) {
+			bed(t, func(b *testbed) {
+				b.join("h1", "h2")
+				b.create(web())
+				b.state("web", Running)
+				for n := range 2 {
+					b.on("h2", func(h *host) { h.limit = "something else; " + row.why })
+					b.pass(time.Minute)
+					if events := b.eventCount(row.began); events != n+1 {
+						t.Errorf("%d events, want %d", events, n+1)
+					}
+					if checks := b.control.Checks("h2"); len(checks) != 2 || checks[1].Name != "destination of web" || checks[1].Level != "warning" || checks[1].Found != "something else; "+row.why || checks[1].Advice == "" {
+						t.Errorf("checks %+v", checks)
+					}
+					b.on("h2", func(h *host) { h.limit = "something else" })
+					b.pass(time.Minute)
+					if events := b.eventCount(row.ended); events != n+1 {
+						t.Errorf("%d events, want %d", events, n+1)
+					}
+				}
+				b.mu.Lock()
+				defer b.mu.Unlock()
+				for _, e := range b.events {
+					if e.Kind == row.began && (e.Agent != "h2" || e.Session != "web" || e.Message != row.message+row.why) {
+						t.Errorf("event %+v", e)
+					}
+				}
+			})
+		})
+	}
 }
 
 // TestUnansweredProbesAreReported: why a destination cannot prove its addresses is an event, the reason of the session,

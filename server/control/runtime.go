@@ -110,6 +110,9 @@ func (a *agent) tasks(agents map[string]*agent) []Task {
 	var tasks []Task
 	for _, t := range a.status {
 		t.Limit = a.explained(t, agents)
+		if a.ahead.Abs() > clockApart && (t.Role == roleSource || t.Role == roleDestination) {
+			t.Limit = strings.TrimSuffix(a.clockText()+"; "+t.Limit, "; ")
+		}
 		if why := a.restricted[t.Session]; why != "" && (t.Role == roleSource || t.Role == roleDestination && !a.runs(t.Session, roleSource)) {
 			t.Limit = strings.TrimSuffix(why+"; "+t.Limit, "; ")
 		}

@@ -100,10 +100,7 @@ func (a *agents) CheckAgent(ctx context.Context, request *pillionv1.CheckAgentRe
 	if err != nil {
 		return nil, answered(err)
 	}
-	checks := reply.Doctor
-	if check, known := a.control.ClockCheck(request.GetName()); known {
-		checks = append(checks, check)
-	}
+	checks := append(reply.Doctor, a.control.Checks(request.GetName())...)
 	return &pillionv1.CheckAgentResponse{Checks: api.Messages[pillionv1.Check](checks)}, nil
 }
 

@@ -41,7 +41,7 @@ type Control interface {
 	Session(name string) (control.Session, error)
 	Runs(from, to time.Time, session string) []control.Run
 
-	ClockCheck(name string) (check session.Check, known bool)
+	Checks(name string) []session.Check
 	Ask(ctx context.Context, agent string, request session.Request) (session.Reply, error)
 	Describe(ctx context.Context, agent string, devices []string) (map[string]string, error)
 }

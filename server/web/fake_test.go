@@ -159,8 +159,8 @@ func (c *fakeControl) Runs(from, to time.Time, session string) []control.Run {
 	return []control.Run{{Session: cmp.Or(session, "s"), Start: from, End: to, State: "planned"}}
 }
 
-func (c *fakeControl) ClockCheck(string) (session.Check, bool) {
-	return session.Check{Name: "clock and server", Level: "ok"}, true
+func (c *fakeControl) Checks(string) []session.Check {
+	return []session.Check{{Name: "clock and server", Level: "ok"}}
 }
 
 func (c *fakeControl) Describe(_ context.Context, agent string, devices []string) (map[string]string, error) {

@@ -33,6 +33,8 @@ const kinds: Record<string, Kind> = {
   "probes-answered": { label: "Path probes answered again", icon: "path" },
   "program-hidden": { label: "Hidden by another program", icon: "path" },
   "program-reached": { label: "No longer hidden", icon: "path" },
+  "no-room": { label: "No room for marks", icon: "path" },
+  "room-again": { label: "Room for marks again", icon: "path" },
   "agent-approved": { label: "Agent's labels or addresses approved", icon: "agent" },
   "label-unapproved": { label: "Label not approved", icon: "agent" },
   "flow-mismatch": { label: "Flows told apart differently", icon: "path" },

@@ -18,6 +18,7 @@ const reasons: Record<string, string> = {
   ip_options: "with IPv4 options", encoding: "to which no chosen encoding applies", vlan: "with a VLAN tag", mtu: "too long for the MTU", gso: "GSO buffers that could not be segmented once marked",
   no_room: "no room in the kernel buffer", flows: "flow table full", probe: "own probes",
   handshake: "TCP handshakes without room for a mark", timeout: "of TCP connections on whose path marks may be dropped", tcp_options: "no room among the TCP options",
+  tcp_callbacks: "of TCP connections whose callbacks another program cleared",
 };
 
 function account(total: string, n: number, parts: { label: string; n: number }[]): Account {

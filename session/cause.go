@@ -1,0 +1,72 @@
+package session
+
+import (
+	"fmt"
+	"strings"
+)
+
+// A Cause is why a task does less than its session asks for, or nothing. The state of a task, events, checks of
+// doctors and the page say it in the same words: texts about it begin with the cause.
+type Cause string
+
+// Causes.
+const (
+	// Hidden: a program of other software keeps packets from Pillion's, or callbacks of connections.
+	Hidden Cause = "hidden by "
+	// NotReachable: path probes to a peer are not answered.
+	NotReachable Cause = "not reachable: "
+	// ClockApart: the clock of the host differs from others by more than they accept.
+	ClockApart Cause = "clock apart: "
+	// NoRoom: packets leave no room for marks.
+	NoRoom Cause = "no room: "
+	// Refused: the policy of the host does not allow it. It is an error, not a limit.
+	Refused Cause = "refused by the policy of this host"
+)
+
+// causes have what to do about each.
+var causes = []struct {
+	Cause
+	advice string
+}{
+	{Refused, "change the session, or the policy of that host"},
+	{Hidden, "let Pillion's program run first, or measure on another interface: bpftool net lists the programs; docs/troubleshooting.md"},
+	{NotReachable, "check that the host is up, and permit UDP port 25253 to it"},
+	{ClockApart, "synchronise the clocks (apt install chrony, chronyc makestep), or leave marks without tags (authentication: off)"},
+	{NoRoom, "use a smaller encoding, or lower the MTU of the application; docs/encodings.md"},
+}
+
+// ClocksMatter says what clocks that are apart do to marks.
+const ClocksMatter = "hosts whose clocks differ by more than 17 s take each other's authenticated marks for forged"
+
+// Text says what the cause is about.
+func (c Cause) Text(format string, values ...any) string {
+	return string(c) + fmt.Sprintf(format, values...)
+}
+
+// In returns what an error or a limit says about the cause; empty: nothing. Limits are joined by semicolons.
+func (c Cause) In(text string) string {
+	at := 0
+	if !strings.HasPrefix(text, string(c)) {
+		at = strings.Index(text, "; "+string(c)) + 2
+		if at < 2 {
+			return ""
+		}
+	}
+	text = text[at:]
+	for _, other := range causes {
+		if before, _, found := strings.Cut(text, "; "+string(other.Cause)); found {
+			text = before
+		}
+	}
+	return text
+}
+
+// Advice says what to do about an error or a limit; empty: nothing is known of it.
+func Advice(text string) string {
+	for _, c := range causes {
+		if c.In(text) != "" {
+			return c.advice
+		}
+	}
+	return ""
+}
