@@ -171,9 +171,9 @@ verify-go: build ## measure figures by Go tests: a million packets of each encod
 	PILLION_TEST_PROGRAMS=$(CURDIR)/bin $(call GOTEST,verify) -p=1 -timeout=2h -tags=$(GOTAGS),long,verify -run='^TestVerify|^TestLong(RoundTripAgrees|Waypoints|HopsAgree)$$' $(VERIFYPACKAGES)
 
 .PHONY: verify-page
-verify-page: build ## measure how soon the page shows loss
+verify-page: build ## measure how soon the page shows loss, and a program that hides Pillion's
 	@.ci/packages
-	cd ui && LONG=1 npx vitest run --config test/vitest.config.ts live -t 'loss in the network shows'
+	cd ui && LONG=1 npx vitest run --config test/vitest.config.ts live -t 'loss in the network shows|hides Pillion'
 
 .PHONY: verify-statistics
 verify-statistics: ## simulate how often intervals hold the truth, and false positives; a tenth of bench-statistics

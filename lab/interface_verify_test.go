@@ -18,17 +18,6 @@ import (
 	"pillion.dev/lab"
 )
 
-// twoPlainHosts are like twoHosts, with a link that loses nothing.
-const twoPlainHosts = `
-hosts: {a: {}, b: {}, r: {forward: true}, noc: {}}
-links:
-  - {ends: [a, b]}
-  - {ends: [a, r]}
-  - {ends: [b, r]}
-  - {ends: [r, noc]}
-service: {server: noc, agents: [a, b]}
-`
-
 // interfaceChange is what happens to the link of a and b while packets are on it.
 type interfaceChange struct {
 	name string

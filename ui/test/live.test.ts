@@ -147,3 +147,32 @@ test("the page resumes when the server is back", async () => {
   clean();
   await close();
 });
+
+/** Attaches a program that ends the chain ahead of all others at egress: bpf(2), load and attach; the device has it until it goes. */
+const endChain = (device: string): string => `
+import ctypes, socket, struct
+libc = ctypes.CDLL(None, use_errno=True)
+def bpf(command, attributes):
+    result = libc.syscall(321, command, ctypes.create_string_buffer(attributes), len(attributes)) # x86-64
+    if result < 0: raise OSError(ctypes.get_errno(), "bpf")
+    return result
+code, license = ctypes.create_string_buffer(struct.pack("<QQ", 0xb7, 0x95)), ctypes.create_string_buffer(b"GPL") # r0 = 0; exit
+load = struct.pack("<IIQQIIQII16s", 3, 2, ctypes.addressof(code), ctypes.addressof(license), 0, 0, 0, 0, 0, b"neighbour")
+bpf(8, struct.pack("<IIIIIIQ", socket.if_nametoindex("${device}"), bpf(5, load), 47, 8, 0, 0, 0))
+`;
+
+test("a program that hides Pillion's is named in the session, and in an event", async () => {
+  await running();
+  const name = await until("a session from a to b to run", async () => /^(\S+) +running +a\b/m.exec(await lab.pillion("session", "list"))?.[1]);
+  const { page, clean, close } = await open(browser, lab, { role: "viewer", path: `#/sessions/${name}` });
+  const tasks = page.getByRole("region", { name: "Tasks" });
+  await tasks.getByText("source on").first().waitFor();
+  await lab.exec("a", "python3", "-c", endChain("b"));
+  const began = Date.now();
+  await tasks.getByText(/hidden by neighbour \(\d+\): packets on b do not reach Pillion's program/).first().waitFor();
+  console.log(`the session named it ${Date.now() - began} ms after it began`);
+  await page.evaluate(() => void (location.hash = "#/events"));
+  await page.getByText(/the source on a, device b, is hidden by neighbour/).first().waitFor();
+  clean();
+  await close();
+});
