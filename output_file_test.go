@@ -28,7 +28,7 @@ var notNamed = []struct{ place, reason string }{
 	{"server/folder.go", "the lock and the format of the data directory"},
 	{"probe/hook/owner.go", "locks of devices"},
 	{"archive/duckdb/acknowledged.go", "a file beside the archive"},
-	{"probe/hook/leftover.go", "which program a process leaves on a device"},
+	{"probe/hook/attach.go", "which program a process leaves on a device"},
 	{"agent/spool", "files of the spool"},
 	{"agent/oml/mark.go", "a file of the spool"},
 	{"experiment/journal.go", "a result folder's journal, to which lines are appended"},

@@ -1,9 +1,6 @@
 package session
 
-import (
-	"fmt"
-	"strings"
-)
+import "strings"
 
 // A Cause is why a task does less than its session asks for, or nothing. The state of a task, events, checks of
 // doctors and the page say it in the same words: texts about it begin with the cause.
@@ -11,16 +8,11 @@ type Cause string
 
 // Causes.
 const (
-	// Hidden: a program of other software keeps packets from Pillion's, or callbacks of connections.
-	Hidden Cause = "hidden by "
-	// NotReachable: path probes to a peer are not answered.
-	NotReachable Cause = "not reachable: "
-	// ClockApart: the clock of the host differs from others by more than they accept.
-	ClockApart Cause = "clock apart: "
-	// NoRoom: packets leave no room for marks.
-	NoRoom Cause = "no room: "
-	// Refused: the policy of the host does not allow it. It is an error, not a limit.
-	Refused Cause = "refused by the policy of this host"
+	Hidden       Cause = "hidden by "                         // a program of other software keeps packets, or callbacks, from Pillion's
+	NotReachable Cause = "not reachable: "                    // path probes to a peer are not answered
+	ClockApart   Cause = "clock apart: "                      // the clock of the host differs from others by more than they accept
+	NoRoom       Cause = "no room: "                          // packets leave no room for marks
+	Refused      Cause = "refused by the policy of this host" // an error, not a limit
 )
 
 // causes have what to do about each.
@@ -37,11 +29,6 @@ var causes = []struct {
 
 // ClocksMatter says what clocks that are apart do to marks.
 const ClocksMatter = "hosts whose clocks differ by more than 17 s take each other's authenticated marks for forged"
-
-// Text says what the cause is about.
-func (c Cause) Text(format string, values ...any) string {
-	return string(c) + fmt.Sprintf(format, values...)
-}
 
 // In returns what an error or a limit says about the cause; empty: nothing. Limits are joined by semicolons.
 func (c Cause) In(text string) string {

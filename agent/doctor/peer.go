@@ -227,7 +227,7 @@ func judgePath(p path) session.Check {
 	case p.probe == validation.Unreachable:
 		found = append(found, "path probes answered by ICMP port unreachable")
 	default:
-		found = append(found, session.NotReachable.Text("%s", validation.Unanswered.Text()))
+		found = append(found, string(session.NotReachable)+validation.Unanswered.Text())
 		worse(Warning, fmt.Sprintf("path validation requires an answer: permit UDP port %d to the peer; without a destination there, ICMP port unreachable from it", wire.ProbePort))
 	}
 	check.Found = strings.Join(found, ", ")

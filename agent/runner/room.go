@@ -28,7 +28,7 @@ func (r *room) limit(t source.Tally) string {
 	for _, why := range roomless {
 		n := t.Skipped[why.reason] - r.before[why.reason]
 		if full += n; n > most {
-			most, text = n, session.NoRoom.Text("%s (skipped_%s)", why.text, why.reason)
+			most, text = n, string(session.NoRoom)+why.text+" (skipped_"+why.reason+")"
 		}
 	}
 	if marked+full < roomLeast {

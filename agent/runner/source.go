@@ -201,7 +201,7 @@ func (s *deviceSource) followDevice() error {
 	} else if !present {
 		return fmt.Errorf("check device %q: the program is no longer there", s.device.Name)
 	}
-	if err := s.probe.FollowConnections(); err != nil {
+	if err := s.probe.FollowConnections(s.now().steady); err != nil {
 		return err
 	}
 	if time.Since(s.swept) < sweepEvery {

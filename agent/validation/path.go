@@ -35,7 +35,7 @@ func (p Path) Text() string {
 	found := p.Found()
 	text := fmt.Sprintf("path to %s, encoding %s: %s: %s", p.Address, p.Encoding, found, found.Text())
 	if found == Unanswered {
-		text = session.NotReachable.Text("%s", text)
+		text = string(session.NotReachable) + text
 	}
 	if p.State == Passed && p.MTU != 0 {
 		text += fmt.Sprintf(", up to %d bytes", p.MTU)

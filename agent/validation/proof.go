@@ -45,7 +45,7 @@ func (p Proof) Text() string {
 		return p.Address.String() + " is not marked: its host answers path probes, but not as the agent " + p.Agent +
 			" of this session: another host has the address, or the agent there is of an earlier version"
 	}
-	return session.NotReachable.Text("%s of %s is not marked: %s", p.Address, p.Agent, Unanswered.Text())
+	return string(session.NotReachable) + p.Address.String() + " of " + p.Agent + " is not marked: " + Unanswered.Text()
 }
 
 // proof stands for the encoding of a path whose test is the proof of an address: its probes

@@ -154,7 +154,7 @@ func (w *way) judgeClocks(r *report) {
 			quantity.FormatNanos(int64(c.OffsetNs)), quantity.FormatNanos(int64(c.OffsetBoundNs)))
 		switch off := math.Abs(c.OffsetNs) - c.OffsetBoundNs; {
 		case off > float64(clocksApart):
-			r.add("clocks", levelError, session.ClockApart.Text("%s: %s", found, session.ClocksMatter), advice)
+			r.add("clocks", levelError, string(session.ClockApart)+found+": "+session.ClocksMatter, advice)
 			return
 		case level == levelOK && off > float64(claimed):
 			r.add("clocks", levelWarning, found+": the clocks differ by more than their daemons say", "use a common time server; a path with unequal delays also looks so; --clock corrected subtracts the offset")
@@ -289,7 +289,7 @@ func (d *direction) judgeRoom(r *report) {
 		r.add("room", levelOK, "each packet of the session had room for its mark", "")
 		return
 	}
-	r.add("room", levelWarning, session.NoRoom.Text("%s of %d exceed the MTU with a mark, and stay unmarked", quantity.Count(large, "packet"), large+marked),
+	r.add("room", levelWarning, fmt.Sprintf(string(session.NoRoom)+"%s of %d exceed the MTU with a mark, and stay unmarked", quantity.Count(large, "packet"), large+marked),
 		session.Advice(string(session.NoRoom)))
 }
 

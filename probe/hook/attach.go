@@ -120,7 +120,7 @@ func (a *Attachment) attachTCX(name string) error {
 		err = errors.Join(err, program.remove(a.device, a.attachType()))
 	}
 	if a.options.Stay {
-		note(name, a.device, a.id)
+		_ = os.WriteFile(notePath(name, a.device), []byte(fmt.Sprint(a.id)), 0o600)
 	}
 	return err
 }
@@ -138,7 +138,9 @@ func (a *Attachment) attachProgram(name string) (err error) {
 		Attach: a.attachType(), Anchor: a.anchor(),
 	})
 	a.detach = func() error {
-		forgetNote(name, a.device, a.id)
+		if noted(name, a.device, a.id) {
+			os.Remove(notePath(name, a.device))
+		}
 		return detachTCX(a.device, a.attachType(), a.program)
 	}
 	return err

@@ -3,6 +3,7 @@ package hook
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -24,21 +25,13 @@ func explainFull(device Device, attach ebpf.AttachType, err error) error {
 		return fmt.Errorf("%w: %w", ErrFull, err)
 	}
 	counts := map[string]int{}
-	var names []string
 	for _, p := range result.Programs {
-		name := nameOf(p.ID, "unknown")
-		if counts[name]++; counts[name] == 1 {
-			names = append(names, name)
-		}
+		counts[nameOf(p.ID, "unknown")]++
 	}
-	slices.SortStableFunc(names, func(a, b string) int { return counts[b] - counts[a] })
+	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int { return counts[b] - counts[a] })
 	for i, name := range names {
 		names[i] = fmt.Sprintf("%d of %s", counts[name], name)
 	}
-	others := ""
-	if len(names) > namedMax {
-		others = " and others"
-	}
-	return fmt.Errorf("%w: it holds %d programs, the most that the kernel allows: %s%s: %w", ErrFull,
-		len(result.Programs), strings.Join(names[:min(len(names), namedMax)], ", "), others, err)
+	return fmt.Errorf("%w: it holds %d programs, the most that the kernel allows, among them %s: %w", ErrFull,
+		len(result.Programs), strings.Join(names[:min(len(names), namedMax)], ", "), err)
 }

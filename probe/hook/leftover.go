@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"strconv"
+	"slices"
 	"unsafe"
 
 	"github.com/cilium/ebpf"
@@ -27,17 +27,16 @@ func leftovers(device Device, attach ebpf.AttachType, name string) ([]leftover, 
 	if err != nil {
 		return nil, withoutTCX(err)
 	}
-	noted := readNote(name, device)
 	var left []leftover
 	for _, p := range result.Programs {
 		if linkID, ok := p.LinkID(); ok && linkID != 0 {
 			continue
 		}
 		program, err := ebpf.NewProgramFromID(p.ID)
+		if errors.Is(err, fs.ErrPermission) && noted(name, device, p.ID) {
+			left = append(left, leftover{id: p.ID})
+		}
 		if err != nil {
-			if errors.Is(err, fs.ErrPermission) && p.ID == noted {
-				left = append(left, leftover{id: p.ID})
-			}
 			continue // it is somebody else's, or gone in the meantime
 		}
 		if info, err := program.Info(); err == nil && info.Name == name {
@@ -69,46 +68,28 @@ func detachByID(device Device, attach ebpf.AttachType, id ebpf.ProgramID) error 
 		target, program, attach, flags, _, relative uint32
 		revision                                    uint64
 	}{target: uint32(device.Index), attach: uint32(attach), flags: before, revision: result.Revision}
-	for i, p := range result.Programs {
-		if p.ID != id {
-			continue
-		}
-		if i > 0 { // else the first one is meant, which is before nothing
-			attributes.flags, attributes.relative = after|byID, uint32(result.Programs[i-1].ID)
-		}
-		if _, _, failed := unix.Syscall(unix.SYS_BPF, command, uintptr(unsafe.Pointer(&attributes)), unsafe.Sizeof(attributes)); failed != 0 {
-			return fmt.Errorf("detach program %d: %w", id, failed)
-		}
+	at := slices.IndexFunc(result.Programs, func(p link.AttachedProgram) bool { return p.ID == id })
+	if at < 0 {
 		return nil
+	}
+	if at > 0 { // else the first one is meant, which is before nothing
+		attributes.flags, attributes.relative = after|byID, uint32(result.Programs[at-1].ID)
+	}
+	if _, _, failed := unix.Syscall(unix.SYS_BPF, command, uintptr(unsafe.Pointer(&attributes)), unsafe.Sizeof(attributes)); failed != 0 {
+		return fmt.Errorf("detach program %d: %w", id, failed)
 	}
 	return nil
 }
 
-// note writes down which program this process leaves on the device if it is killed, for leftovers.
-// Where that is not possible it stays there, unless the next process has CAP_SYS_ADMIN.
-func note(name string, device Device, id ebpf.ProgramID) {
-	if path, err := place(name, device); err == nil {
-		_ = os.WriteFile(path+".program", []byte(strconv.FormatUint(uint64(id), 10)), 0o600)
-	}
+// notePath is where a process writes which program it leaves on the device if it is killed, for leftovers. Where that
+// is not possible it stays there, unless the next process has CAP_SYS_ADMIN.
+func notePath(name string, device Device) string {
+	path, _ := place(name, device)
+	return path + ".program"
 }
 
-// readNote returns the program that a process has noted; 0: none.
-func readNote(name string, device Device) ebpf.ProgramID {
-	path, err := place(name, device)
-	if err != nil {
-		return 0
-	}
-	text, err := os.ReadFile(path + ".program")
-	if err != nil {
-		return 0
-	}
-	id, _ := strconv.ParseUint(string(text), 10, 32)
-	return ebpf.ProgramID(id)
-}
-
-// forgetNote removes the note of a program that has been taken off.
-func forgetNote(name string, device Device, id ebpf.ProgramID) {
-	if path, err := place(name, device); err == nil && readNote(name, device) == id {
-		os.Remove(path + ".program")
-	}
+// noted reports whether the last process that attached such a program noted this one.
+func noted(name string, device Device, id ebpf.ProgramID) bool {
+	text, err := os.ReadFile(notePath(name, device))
+	return err == nil && string(text) == fmt.Sprint(id)
 }

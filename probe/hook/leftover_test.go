@@ -72,7 +72,7 @@ func TestFullHook(t *testing.T) {
 		}
 		n := fill(t, "other")
 		_, err := Attach(fresh, loopback, Options{Point: Ingress, Stay: true})
-		if want := fmt.Sprintf("the hook is full: it holds %d programs, the most that the kernel allows: %d of other, 1 of stranger", n+1, n); !errors.Is(err, ErrFull) || !strings.Contains(err.Error(), want) {
+		if want := fmt.Sprintf("the hook is full: it holds %d programs, the most that the kernel allows, among them %d of other, 1 of stranger", n+1, n); !errors.Is(err, ErrFull) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 		return nil
@@ -146,8 +146,8 @@ func TestNoteOfProgram(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if noted := readNote("test_tc", loopback); noted != idOf(t, first) {
-			t.Errorf("noted %d, attached %d", noted, idOf(t, first))
+		if !noted("test_tc", loopback, idOf(t, first)) {
+			t.Error("the first program is not noted")
 		}
 		b, err := Attach(second, loopback, Options{Point: Ingress, Stay: true})
 		if err != nil {
@@ -156,8 +156,8 @@ func TestNoteOfProgram(t *testing.T) {
 		if err := a.Close(); err != nil {
 			return err
 		}
-		if noted := readNote("test_tc", loopback); noted != idOf(t, second) {
-			t.Errorf("noted %d, attached %d", noted, idOf(t, second))
+		if !noted("test_tc", loopback, idOf(t, second)) {
+			t.Error("the second program is not noted")
 		}
 		if err := b.Close(); err != nil {
 			return err

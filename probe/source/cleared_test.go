@@ -81,11 +81,11 @@ func TestClearedCallbacks(t *testing.T) {
 				t.Errorf("%+v", before)
 			}
 			const seconds = time.Hour + time.Second
+			if err := s.FollowConnections(seconds); err != nil {
+				t.Fatal(err)
+			}
 			if text := hidden(seconds); !strings.HasPrefix(text, "neighbour (") || !strings.Contains(text, "the callbacks of TCP connections are cleared") {
 				t.Errorf("%q", text)
-			}
-			if err := s.FollowConnections(); err != nil {
-				t.Fatal(err)
 			}
 			p.echo(t)
 			after := s.mustTally(t)

@@ -39,7 +39,7 @@ func (a *agent) clockText() string {
 	if a.ahead < 0 {
 		direction = "behind"
 	}
-	return session.ClockApart.Text("the clock of %s is %v %s that of the server: %s", a.Name, a.ahead.Abs().Round(time.Second), direction, session.ClocksMatter)
+	return fmt.Sprintf(string(session.ClockApart)+"the clock of %s is %v %s that of the server: %s", a.Name, a.ahead.Abs().Round(time.Second), direction, session.ClocksMatter)
 }
 
 func stepText(host string, step time.Duration) string {
