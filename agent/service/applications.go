@@ -12,6 +12,7 @@ import (
 	"pillion.dev/agent/oml"
 	"pillion.dev/agent/spool"
 	"pillion.dev/bus"
+	"pillion.dev/internal/every"
 	"pillion.dev/measure"
 	"pillion.dev/omsp/collect"
 )
@@ -99,17 +100,10 @@ func (s *service) thin(ctx context.Context) {
 	if a.collector == nil {
 		return
 	}
-	ticks := time.NewTicker(time.Second)
-	defer ticks.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case now := <-ticks.C:
-			held := a.spool.Stats()
-			a.step(now, float64(held.Bytes)/float64(held.LimitBytes))
-		}
-	}
+	every.Do(ctx, time.Second, func() {
+		held := a.spool.Stats()
+		a.step(time.Now(), float64(held.Bytes)/float64(held.LimitBytes))
+	})
 }
 
 // step applies the thinning policy.

@@ -14,6 +14,7 @@ import (
 	"pillion.dev/api/pillionv1"
 	"pillion.dev/cli/terminal"
 	"pillion.dev/internal/csvfile"
+	"pillion.dev/internal/every"
 )
 
 type sessionWatchCmd struct {
@@ -269,14 +270,7 @@ func (w *watching) why() []string {
 // follow passes rows on, and reconnects when the connection is lost.
 func (w *watching) follow(ctx context.Context, reached chan<- news) {
 	request := &pillionv1.TailRequest{Streams: []string{"flows"}, Where: map[string]string{"session": w.name}, Columns: flowColumns}
-	send := func(n news) bool {
-		select {
-		case reached <- n:
-			return true
-		case <-ctx.Done():
-			return false
-		}
-	}
+	send := func(n news) { pass(ctx, reached, n) }
 	err := followTail(ctx, w.client, request, func(rows *pillionv1.TailResponse) error {
 		send(news{rows: rows})
 		return ctx.Err()
@@ -286,24 +280,19 @@ func (w *watching) follow(ctx context.Context, reached chan<- news) {
 	}
 }
 
+// pass passes news on until the context ends.
+func pass(ctx context.Context, reached chan<- news, n news) {
+	select {
+	case reached <- n:
+	case <-ctx.Done():
+	}
+}
+
 // poll requests the session's state every second. Errors show in follow too.
 func (w *watching) poll(ctx context.Context, reached chan<- news) {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
+	every.Do(ctx, time.Second, func() {
+		if answer, err := w.client.Sessions.GetSession(ctx, &pillionv1.GetSessionRequest{Name: w.name}); err == nil {
+			pass(ctx, reached, news{session: answer.GetSession()})
 		}
-		answer, err := w.client.Sessions.GetSession(ctx, &pillionv1.GetSessionRequest{Name: w.name})
-		if err != nil {
-			continue
-		}
-		select {
-		case reached <- news{session: answer.GetSession()}:
-		case <-ctx.Done():
-			return
-		}
-	}
+	})
 }

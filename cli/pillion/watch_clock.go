@@ -7,6 +7,7 @@ import (
 
 	"pillion.dev/api"
 	"pillion.dev/api/pillionv1"
+	"pillion.dev/internal/every"
 	"pillion.dev/measure/flows"
 	"pillion.dev/measure/skew"
 )
@@ -36,22 +37,11 @@ func askClocks(ctx context.Context, client *api.Client) (clockPairs, error) {
 
 // followClocks asks for the estimates until the context ends; a failure shows in follow too.
 func (w *watching) followClocks(ctx context.Context, reached chan<- news) {
-	tick := time.NewTicker(clocksEvery)
-	defer tick.Stop()
-	for {
+	every.Do(ctx, clocksEvery, func() {
 		if pairs, err := askClocks(ctx, w.client); err == nil {
-			select {
-			case reached <- news{clocks: pairs}:
-			case <-ctx.Done():
-				return
-			}
+			pass(ctx, reached, news{clocks: pairs})
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
+	})
 }
 
 // correction is what the estimated clock offset makes of a window.

@@ -20,6 +20,7 @@ import (
 	common "go.opentelemetry.io/proto/otlp/common/v1"
 	metrics "go.opentelemetry.io/proto/otlp/metrics/v1"
 
+	"pillion.dev/internal/every"
 	"pillion.dev/server/outbound"
 )
 
@@ -96,22 +97,16 @@ const lastTime = time.Second
 
 // Run exports at the interval, and for a last time when the context ends.
 func (e *Exporter) Run(ctx context.Context) {
-	ticks := time.NewTicker(e.config.Interval)
-	defer ticks.Stop()
 	defer e.link.close()
-	for {
-		select {
-		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTime)
-			defer cancel()
-			e.Export(last)
-			return
-		case <-ticks.C:
-			until, cancel := context.WithTimeout(ctx, e.config.Interval)
-			e.Export(until)
-			cancel()
-		}
-	}
+	every.Do(ctx, e.config.Interval, func() { e.within(ctx, e.config.Interval) })
+	e.within(context.WithoutCancel(ctx), lastTime)
+}
+
+// within exports once in this time.
+func (e *Exporter) within(ctx context.Context, limit time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	e.Export(ctx)
 }
 
 // Export gathers the metrics once and sends them, again if need be until the context ends; what is not delivered
