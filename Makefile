@@ -19,6 +19,9 @@ export BPF2GO_STRIP ?= llvm-strip-16
 GOTAGS := netgo,osusergo,arrow_json_stdlib
 export GOFLAGS := $(strip $(shell PATH="$(PATH)" go env GOFLAGS 2>/dev/null) -trimpath -tags=$(GOTAGS) -gcflags=all=-dwarf=false)
 
+# The compiler collects garbage only beyond a GiB: a quarter of the time of a first build.
+COMPILER := GOGC=off GOMEMLIMIT=1GiB
+
 # Go stamps the commit into the binary itself; it gives up where git refuses the
 # folder (another owner, no .git), and a build without a stamp is better than none.
 BUILDVCS := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo false)
@@ -77,8 +80,8 @@ install-metrics: install ## also install what test-metrics runs: Prometheus of D
 
 .PHONY: build
 build: ## build bin/pillion-agent and bin/pillion, both static, and bin/pillion-server
-	CGO_ENABLED=0 go build -trimpath -buildvcs=$(BUILDVCS) -ldflags '-s -w' -o bin/ ./cmd/pillion-agent ./cmd/pillion
-	go build -trimpath -buildvcs=$(BUILDVCS) -ldflags '-s -w -extldflags=-Wl,--no-export-dynamic' -o bin/ ./cmd/pillion-server
+	CGO_ENABLED=0 $(COMPILER) go build -trimpath -buildvcs=$(BUILDVCS) -ldflags '-s -w' -o bin/ ./cmd/pillion-agent ./cmd/pillion
+	$(COMPILER) go build -trimpath -buildvcs=$(BUILDVCS) -ldflags '-s -w -extldflags=-Wl,--no-export-dynamic' -o bin/ ./cmd/pillion-server
 
 .PHONY: build-all
 build-all: ## build pillion-agent for arm64, armv7, mips and mipsle, static, into bin/linux-*; TARGETS="mips arm64" builds some
