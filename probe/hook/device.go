@@ -54,14 +54,20 @@ func Find(name string) (Device, error) {
 
 // Now looks the device up again, by its index: another name does not make it another device.
 func (d Device) Now() (Device, error) {
-	link, err := netlink.LinkByIndex(d.Index)
-	if errors.As(err, &netlink.LinkNotFoundError{}) {
-		err = fmt.Errorf("%w: it was removed", ErrNoDevice)
-	}
+	link, err := byIndex(d.Index)
 	if err != nil {
 		return Device{}, fmt.Errorf("follow device %q: %w", d.Name, err)
 	}
 	return describe(link)
+}
+
+// byIndex looks up a device that was there before.
+func byIndex(index int) (netlink.Link, error) {
+	link, err := netlink.LinkByIndex(index)
+	if errors.As(err, &netlink.LinkNotFoundError{}) {
+		err = fmt.Errorf("%w: it was removed", ErrNoDevice)
+	}
+	return link, err
 }
 
 func describe(link netlink.Link) (Device, error) {

@@ -42,7 +42,7 @@ func (a *Attachment) Hidden(now time.Duration, seen func() (uint64, error)) (tex
 	s.checked = now
 	var others []string
 	var count uint64
-	l, err := netlink.LinkByIndex(a.device.Index)
+	l, err := byIndex(a.device.Index)
 	if err == nil {
 		count, err = seen()
 	}

@@ -1,6 +1,7 @@
 package hook
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -48,6 +49,15 @@ func TestSight(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestHiddenOnARemovedDevice: the error says that the device is gone.
+func TestHiddenOnARemovedDevice(t *testing.T) {
+	a := Attachment{device: Device{Name: "gone", Index: 1 << 30}}
+	_, _, err := a.Hidden(1, func() (uint64, error) { return 0, nil })
+	if !errors.Is(err, ErrNoDevice) {
+		t.Errorf("error %v, want %v", err, ErrNoDevice)
 	}
 }
 
