@@ -123,8 +123,10 @@ func enrol(ctx context.Context, server string, options Options) (*Identity, erro
 	if err := i.use(d); err != nil {
 		return nil, fmt.Errorf("invalid response of the server: %w", err)
 	}
-	if err := save(i.path, d); err != nil {
-		return nil, err
+	for range 2 { // its previous version is a copy
+		if err := save(i.path, d); err != nil {
+			return nil, err
+		}
 	}
 	return i, finish(options.Folder)
 }

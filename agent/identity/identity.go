@@ -96,12 +96,12 @@ type document struct {
 // Open reads the identity in the folder; ErrNotEnrolled if there is none.
 func Open(folder string) (*Identity, error) {
 	i := &Identity{path: filepath.Join(folder, fileName)}
-	text, err := os.ReadFile(i.path)
-	if errors.Is(err, fs.ErrNotExist) {
+	_, err := os.Lstat(i.path)
+	if errors.Is(err, fs.ErrNotExist) { // whoever removes it lets the host join again: its previous version does not count
 		err = ErrNotEnrolled
 	}
 	if err == nil {
-		err = i.load(text)
+		_, err = store.Read(i.path, i.load)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open identity %s: %w", i.path, err)

@@ -95,7 +95,8 @@ func openMarks(folder string, log *slog.Logger) (*marks, error) {
 	}
 	text, err := os.ReadFile(m.path)
 	if err != nil && !os.IsNotExist(err) {
-		return nil, fmt.Errorf("open progress of OML sessions: %w", err)
+		log.Warn("the progress of OML sessions is lost and set aside: applications may send rows again that were stored", "error", err)
+		_ = os.Rename(m.path, m.path+".damaged") // or it cannot be opened below
 	}
 	m.parse(text)
 	if err := m.compact(); err == nil {

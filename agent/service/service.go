@@ -33,6 +33,7 @@ import (
 	"pillion.dev/agent/runner"
 	"pillion.dev/agent/spool"
 	"pillion.dev/bus"
+	"pillion.dev/internal/store"
 	"pillion.dev/internal/version"
 	"pillion.dev/measure"
 	"pillion.dev/probe/hook"
@@ -122,6 +123,9 @@ func (s *service) open(ctx context.Context, load func(*service) (privileged, err
 	backend, err := oml.Open(s.config.Folder, s.config.OMLShared, s.log)
 	if err != nil {
 		return err
+	}
+	for _, text := range store.Notices(s.config.Folder) {
+		s.log.Warn("the state of the agent is damaged", "what", text)
 	}
 	s.applications = &applications{backend: backend}
 	own, reported := s.config.shares()

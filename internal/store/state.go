@@ -31,13 +31,14 @@ type File struct {
 	Lost  string // what is lost without it
 }
 
-// Files are the state files of a server's data directory and of agents' spools.
+// Files are the state files of the data directories of a server and of agents.
 var Files = []File{
 	{"authority.pem", Required, "the key of the authority: all agents have to join again"},
 	{"tokens.json", Required, "all tokens"},
 	{"revocations.json", Required, "what was revoked and deleted; agents that connect bring the list back"},
 	{"agents.json", Required, "labels, approvals and sites of agents; those that connect are recorded again"},
 	{"sessions.json", Required, "all sessions"},
+	{"identity.json", Required, "the key of the agent: revoke and delete it on the server, and let the host join again"},
 	{"assignments.json", Recomputable, "nothing: tasks are assigned again"},
 	{"server.pem", Recomputable, "nothing: a certificate is made"},
 	{"bus.pem", Recomputable, "nothing: a certificate is made"},
@@ -46,6 +47,7 @@ var Files = []File{
 	{"format.json", Recomputable, "nothing, unless a later version wrote the directory"},
 	{"clock.json", Recomputable, "the time that has elapsed: it begins with the last event"},
 	{"oml.json", Expendable, "which stream each table of an application has: applications that report again get one"},
+	{"oml.owners.json", Expendable, "which application an OML domain of the agent belongs to: the next one that reports gets it"},
 	{"alarms.json", Expendable, "active alarms, acknowledgements and silences"},
 }
 
@@ -91,7 +93,14 @@ func Write(path string, text []byte, mode fs.FileMode) error {
 			return nil // there is none yet
 		}
 		previous := path + previousSuffix
-		return errors.Join(os.RemoveAll(previous), os.Link(path, previous))
+		if err := errors.Join(os.RemoveAll(previous), os.Link(path, previous)); err == nil {
+			return nil
+		}
+		before, err := os.ReadFile(path) // neither every file system nor the confined agent has links
+		if err != nil {
+			return nil // nor a version to keep
+		}
+		return Replace(previous, before, mode)
 	})
 }
 
