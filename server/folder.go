@@ -31,7 +31,7 @@ func (s *server) lockFolder() error {
 	}
 	lock, err := os.OpenFile(filepath.Join(s.config.Folder, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return fmt.Errorf("lock data directory: %w", err)
+		return fmt.Errorf("lock data directory: %w; nothing is lost: delete it if no server uses the directory", err)
 	}
 	s.lock = lock
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {

@@ -140,6 +140,9 @@ func Open(path string, options Options) (*Archive, error) {
 		if unopened.MatchString(err.Error()) {
 			return nil, fmt.Errorf("open archive %s: %w: %w; %s", path, archive.ErrDamaged, err, advice)
 		}
+		if denied.MatchString(err.Error()) {
+			err = fmt.Errorf("%w; %s", err, access)
+		}
 		return nil, fmt.Errorf("open archive %s: %w", path, err)
 	}
 	a.compareAcknowledged()

@@ -12,15 +12,22 @@ import (
 )
 
 var (
-	// corrupt is how DuckDB reports a block whose checksum is wrong, corruptLog a write-ahead log.
-	corrupt    = regexp.MustCompile(`Corrupt database file.* in block at location (\d+)`)
+	// corrupt is how DuckDB reports a block whose checksum is wrong, or that the file does not have, corruptLog a
+	// write-ahead log.
+	corrupt    = regexp.MustCompile(`(?:Corrupt database file.* in block at|Could not read enough bytes from file .* from) location (\d+)`)
 	corruptLog = regexp.MustCompile(`Corrupt WAL file: entry at byte position (\d+)`)
 	// unopened is how it reports files that it cannot open because they are damaged.
-	unopened = regexp.MustCompile(`Corrupt|replaying WAL|not a valid DuckDB database|Serialization Error|could not read enough bytes`)
+	unopened = regexp.MustCompile(`Corrupt|replaying WAL|not a valid DuckDB database|Serialization Error|[Cc]ould not read enough bytes`)
 )
 
-// advice says what to do about a damaged archive.
-const advice = "pillion-server archive recover saves what can be read (docs/recover.md)"
+const (
+	// advice says what to do about a damaged archive, access about one that cannot be opened for another reason.
+	advice = "lost: the rows that cannot be read; restore a backup, or save the others with pillion-server archive recover (docs/recover.md)"
+	access = "nothing is lost if it can be made readable: check its owner, permissions and disk, or restore a backup (docs/recover.md)"
+)
+
+// denied is how DuckDB reports that the system does not let it read a file.
+var denied = regexp.MustCompile(`Permission denied|Input/output error|Is a directory`)
 
 const (
 	// Blocks of DuckDB's files follow three headers.
