@@ -169,6 +169,10 @@ test-long-page: build ## run the long tests of the page: ui/test/*.long.test.ts
 verify: install-test build ## measure again the figures that the documents state, beside their targets: before a release, or when a change may move one (an hour, on an idle machine)
 	@FUZZTIME=$(FUZZTIME) .ci/parts verify-go verify-page verify-statistics fuzz reproducible
 
+.PHONY: rot
+rot: build ## damage each file of a server and of an agent in each way, start them, and check that nothing is lost without a word (10 minutes)
+	PILLION_TEST_PROGRAMS=$(CURDIR)/bin $(call GOTEST,rot) -timeout=2h -tags=$(GOTAGS),long,verify -run='^TestVerifyRot$$' ./lab
+
 .PHONY: verify-go
 verify-go: build ## measure figures by Go tests: a million packets of each encoding, capacities, benchmarks of a known bottleneck
 	PILLION_TEST_PROGRAMS=$(CURDIR)/bin $(call GOTEST,verify) -p=1 -timeout=2h -tags=$(GOTAGS),long,verify -run='^TestVerify|^TestLong(RoundTripAgrees|Waypoints|HopsAgree)$$' $(VERIFYPACKAGES)
