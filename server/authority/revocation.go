@@ -166,15 +166,11 @@ func (r *revocations) record(list ...Revocation) (added []Revocation, err error)
 	defer cancel()
 	r.writing.Lock()
 	defer r.writing.Unlock()
-	for range savesMost {
-		if added, err = r.write(ctx, list); !errors.Is(err, store.ErrChanged) {
-			return added, err
-		}
-		if err := r.load(ctx); err != nil {
-			return nil, err
-		}
-	}
-	return nil, err
+	err = store.Repeat(func() (err error) {
+		added, err = r.write(ctx, list)
+		return err
+	}, func() error { return r.load(ctx) })
+	return added, err
 }
 
 func (r *revocations) write(ctx context.Context, list []Revocation) (added []Revocation, err error) {

@@ -8,7 +8,6 @@ import (
 	"encoding/base32"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"path"
@@ -92,11 +91,8 @@ const (
 	secretLimit = 256
 	tokensLimit = 1000
 	usedStep    = time.Minute
-	tokensKept  = "tokens" // collection and section
-	// saveTime limits a write; savesMost is how often it is repeated because another server
-	// was faster.
-	saveTime  = 10 * time.Second
-	savesMost = 10
+	tokensKept  = "tokens"         // collection and section
+	saveTime    = 10 * time.Second // limit of a write
 )
 
 var secretText = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
@@ -381,26 +377,21 @@ func (t *Tokens) Flush() error {
 // change changes tokens and writes them; after an error it has changed none. If another server was
 // faster, it repeats that with what this one wrote. The caller holds the lock.
 func (t *Tokens) change(do func() error) error {
-	for attempt := 1; ; attempt++ {
+	return store.Repeat(func() error {
 		list, dirty := slices.Clone(t.list), maps.Clone(t.dirty)
 		err := do()
 		if err == nil {
 			err = t.save()
 		}
-		if err == nil {
-			return nil
-		}
-		t.list, t.dirty = list, dirty
-		if !errors.Is(err, store.ErrChanged) || attempt == savesMost {
-			return err
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), saveTime)
-		err = t.load(ctx)
-		cancel()
 		if err != nil {
-			return err
+			t.list, t.dirty = list, dirty
 		}
-	}
+		return err
+	}, func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), saveTime)
+		defer cancel()
+		return t.load(ctx)
+	})
 }
 
 // save writes the tokens that differ from the store.

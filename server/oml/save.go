@@ -13,12 +13,8 @@ import (
 // errSave is a catalog that could not be saved now.
 var errSave = errors.New("save OML domains")
 
-const (
-	// saveTime limits a write; savesMost is how often a change is repeated because another
-	// server was faster.
-	saveTime  = 10 * time.Second
-	savesMost = 10
-)
+// saveTime limits a write.
+const saveTime = 10 * time.Second
 
 // Reload replaces the known domains by those of the store.
 func (k *Backend) Reload(ctx context.Context) error {
@@ -67,18 +63,14 @@ func (k *Backend) write(items map[string][]byte) error {
 // repeat does something again as long as another server was faster to write what it concerns. The
 // caller holds the lock.
 func (k *Backend) repeat(do func() error) error {
-	for attempt := 1; ; attempt++ {
-		err := do()
-		if !errors.Is(err, store.ErrChanged) || attempt == savesMost {
-			return err
-		}
+	return store.Repeat(do, func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), saveTime)
-		err = k.load(ctx)
-		cancel()
-		if err != nil {
+		defer cancel()
+		if err := k.load(ctx); err != nil {
 			return fmt.Errorf("%w: %w", errSave, err)
 		}
-	}
+		return nil
+	})
 }
 
 // claim reserves the stream of a new table, so that no other server gives it to another one.

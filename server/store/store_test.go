@@ -382,3 +382,31 @@ func TestOwnPast(t *testing.T) {
 		}
 	}
 }
+
+// TestRepeat: a change is made again while another server is faster, but not for ever, and not after other errors.
+func TestRepeat(t *testing.T) {
+	other := errors.New("other")
+	for name, row := range map[string]struct {
+		results []error // of the change, the last one from then on
+		load    error
+		want    error
+		changes int
+	}{
+		"at once":         {[]error{nil}, nil, nil, 1},
+		"the third time":  {[]error{ErrChanged, fmt.Errorf("save: %w", ErrChanged), nil}, nil, nil, 3},
+		"another error":   {[]error{ErrChanged, other}, nil, other, 2},
+		"cannot load":     {[]error{ErrChanged, nil}, other, other, 1},
+		"always too late": {[]error{ErrChanged}, nil, ErrChanged, attemptsMax},
+	} {
+		t.Run(name, func(t *testing.T) {
+			changes := 0
+			err := Repeat(func() error {
+				changes++
+				return row.results[min(changes, len(row.results))-1]
+			}, func() error { return row.load })
+			if !errors.Is(err, row.want) || changes != row.changes {
+				t.Errorf("%d changes, %v", changes, err)
+			}
+		})
+	}
+}
