@@ -18,6 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"pillion.dev/internal/netns"
 	"pillion.dev/internal/test/namespace"
 )
@@ -432,6 +434,28 @@ func (r *ruins) report(address string, sender int) {
 	}
 }
 
+// ruined starts a program with a copy of its directory in which a file is damaged, or, without a file, on a full disk.
+func (r *ruins) ruined(program, file string, apply func(string) error) (p *ruinProcess, folder string) {
+	r.t.Helper()
+	if file == "" {
+		return r.full(program)
+	}
+	folder = r.copied(program)
+	if err := apply(filepath.Join(r.folder, folder, file)); err != nil {
+		r.t.Fatal(err)
+	}
+	return r.program(program, folder), folder
+}
+
+// program starts the server, or the agent that was killed.
+func (r *ruins) program(program, folder string) *ruinProcess {
+	r.t.Helper()
+	if program == "agent" {
+		return r.agent(folder, "h1")
+	}
+	return r.server(folder)
+}
+
 // damaged returns the messages of the events of damage.
 func (r *ruins) damaged() string {
 	out, _ := r.tryPillion("events", "--kind", "state-damaged", "-o", "json")
@@ -440,17 +464,12 @@ func (r *ruins) damaged() string {
 
 // serverCell damages a file of the server and starts it: it is ready, and what is lost is counted, or it says what is.
 func (r *ruins) serverCell(file string, apply func(string) error) error {
-	folder := r.copied("server")
-	path := filepath.Join(r.folder, folder, file)
-	if err := apply(path); err != nil {
-		return err
-	}
-	s := r.server(folder)
+	s, folder := r.ruined("server", file, apply)
 	defer s.kill()
 	if !s.ready() {
 		return s.gives(file)
 	}
-	return r.settled(path)
+	return r.settled(filepath.Join(r.folder, folder, file))
 }
 
 // settled reports whether a server has all rows and its state, or says what it has lost.
@@ -480,11 +499,7 @@ func (r *ruins) agentCell(file string, apply func(string) error) error {
 	if !s.ready() {
 		return errors.New(s.said())
 	}
-	folder := r.copied("agent")
-	if err := apply(filepath.Join(r.folder, folder, file)); err != nil {
-		return err
-	}
-	a := r.agent(folder, "h1")
+	a, _ := r.ruined("agent", file, apply)
 	defer a.kill()
 	if !a.ready() {
 		return a.gives(file)
@@ -528,6 +543,35 @@ func (r *ruins) cell(program, file string, apply func(string) error) error {
 	return r.serverCell(file, apply)
 }
 
+// full copies the directory of a program to a disk that has no space left, and starts it. Once it is ready there is space.
+func (r *ruins) full(program string) (p *ruinProcess, folder string) {
+	r.t.Helper()
+	folder = r.copied(program)
+	path := filepath.Join(r.folder, folder)
+	say := func(err error) {
+		if err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	say(unix.Mount("tmpfs", path, "tmpfs", 0, "size=512m"))
+	r.t.Cleanup(func() { say(unix.Unmount(path, unix.MNT_DETACH)) })
+	say(exec.Command("cp", "-aT", filepath.Join(r.folder, program), path).Run())
+	filler := filepath.Join(r.folder, folder, "filler")
+	file, err := os.Create(filler)
+	say(err)
+	defer file.Close()
+	for block := make([]byte, 1<<20); err == nil; {
+		_, err = file.Write(block)
+	}
+	if !errors.Is(err, unix.ENOSPC) {
+		r.t.Fatal(err)
+	}
+	p = r.program(program, folder)
+	p.ready()
+	say(os.Remove(filler))
+	return p, folder
+}
+
 // TestRot damages some files of a server and of an agent; make rot damages each file in each way.
 func TestRot(t *testing.T) {
 	r := newRuins(t)
@@ -543,6 +587,13 @@ func TestRot(t *testing.T) {
 				t.Fatalf("%s has the files %q", words[0], r.files[words[0]])
 			}
 			if err := r.in(t).cell(words[0], r.files[words[0]][file], damages[damage].apply); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for _, program := range []string{"server", "agent"} {
+		t.Run(program+" no space", func(t *testing.T) {
+			if err := r.in(t).cell(program, "", nil); err != nil {
 				t.Error(err)
 			}
 		})
