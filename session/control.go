@@ -285,8 +285,7 @@ type Spool struct {
 	DroppedRows    int64 `json:"dropped_rows"`
 	Rejected       int64 `json:"rejected_batches"`
 	SentRows       int64 `json:"sent_rows"`
-	// Damaged counts the dropped batches that are lost because files of the spool were damaged or missing; of
-	// agents of earlier versions it counts unreadable regions of files.
+	// Damaged counts the dropped batches that are lost because files of the spool were damaged or missing.
 	Damaged int64 `json:"damaged,omitempty"`
 	// DiskError is why batches are held in memory only; empty if they are on disk.
 	DiskError string `json:"disk_error,omitempty"`

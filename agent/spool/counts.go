@@ -91,7 +91,7 @@ func (c *counts) clear(f *file) {
 func (s *Spool) countLost(f *file) {
 	before := s.counts.before[f.number]
 	delete(s.counts.before, f.number)
-	if before == nil || before.epoch != f.epoch { // of an earlier version, or the counts are damaged
+	if before == nil || before.epoch != f.epoch { // the counts were damaged
 		f.slot = s.counts.take()
 		s.counts.save(f)
 		return

@@ -43,7 +43,7 @@ func (p Proof) Text() string {
 		return "the first proof that " + p.Address.String() + " is an address of " + p.Agent + " has not ended yet"
 	case Foreign:
 		return p.Address.String() + " is not marked: its host answers path probes, but not as the agent " + p.Agent +
-			" of this session: another host has the address, or the agent there is of an earlier version"
+			" of this session: another host has the address"
 	}
 	return string(session.NotReachable) + p.Address.String() + " of " + p.Agent + " is not marked: " + Unanswered.Text()
 }

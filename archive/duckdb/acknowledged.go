@@ -34,7 +34,7 @@ func (a *Archive) acknowledge() {
 func (a *Archive) compareAcknowledged() {
 	b, err := os.ReadFile(a.acknowledgedPath())
 	if err != nil || len(b) < acknowledgedSize || crc32.ChecksumIEEE(b[4:acknowledgedSize]) != binary.LittleEndian.Uint32(b) {
-		return // of an earlier version, or damaged
+		return // missing or damaged: nothing is known
 	}
 	stored := a.book.Stored()
 	batches, rows := int64(binary.LittleEndian.Uint64(b[4:]))-stored.Batches, int64(binary.LittleEndian.Uint64(b[12:]))-stored.Rows

@@ -173,7 +173,7 @@ func sealed(path string, text []byte) []byte {
 	return append(text, '\n')
 }
 
-// unseal returns the text before its checksum. Files of earlier versions have none.
+// unseal returns the text before its checksum. A file that was edited by hand has none.
 func unseal(text []byte) ([]byte, error) {
 	body := bytes.TrimRight(text, " \t\n")
 	if end := len(text) - len(body); end < sealBits+2 {
