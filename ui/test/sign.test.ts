@@ -57,8 +57,7 @@ test("a revoked token signs out and shows why", async () => {
   const { page, forgive, close } = await open(browser, { ...lab, token: async () => secret }, { role: "viewer" });
   forgive(/401|unauthenticated/i);
   await page.getByRole("navigation", { name: "Views" }).waitFor();
-  await lab.pillion("token", "revoke", "short");
-  await page.reload();
+  await lab.pillion("token", "revoke", "short"); // its calls in progress end, too
   await page.getByLabel("Token", { exact: true }).waitFor();
   await expect.poll(() => page.getByRole("alert").textContent()).toMatch(/signed out.*(revoked|ended)/i);
   await close();
