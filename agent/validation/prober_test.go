@@ -277,7 +277,10 @@ func TestSizeIsConfirmed(t *testing.T) {
 					over := make(chan struct{})
 					go func() { p.testSize(key); close(over) }()
 					synctest.Wait()
-					if one := p.sizes[key]; size != 0 {
+					p.mu.Lock()
+					one := p.sizes[key]
+					p.mu.Unlock()
+					if size != 0 {
 						one.arrived(slices.Index(one.sizes, size))
 					}
 					<-over
