@@ -270,7 +270,7 @@ func TestSizeIsConfirmed(t *testing.T) {
 				p := &Prober{source: probes, paths: map[source.Path]*path{key: known}, sizes: map[source.Path]*sizeTest{}, ending: make(chan struct{}),
 					wake: make(chan struct{}, 1), changed: func(path Path) { reports = append(reports, path.MTU) }}
 				for n, size := range row.arrive {
-					if n == 1 && (time.Until(known.due) != retryFirst || len(p.wake) == 0) {
+					if n == 1 && (time.Until(known.due) != refreshLeast || len(p.wake) == 0) {
 						t.Errorf("the next test is due %v", known.due)
 					}
 					known.sized = time.Time{}
@@ -290,6 +290,15 @@ func TestSizeIsConfirmed(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestConfirmAfter: only peers of sessions, whose answers Linux does not limit, are tested again at once.
+func TestConfirmAfter(t *testing.T) {
+	peer, other := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
+	p := &Prober{peers: map[netip.Addr]Peer{peer: {Address: peer, Key: &wire.ProbeKey{}}}}
+	if p.confirmAfter(peer) != retryFirst || p.confirmAfter(other) != refreshLeast {
+		t.Errorf("%v, %v", p.confirmAfter(peer), p.confirmAfter(other))
 	}
 }
 

@@ -134,7 +134,7 @@ func (p *Prober) testSize(key source.Path) {
 func (p *Prober) limitSize(known *path, size int, reported bool) {
 	before, doubted := known.MTU, known.doubted
 	if known.doubted = 0; size != 0 && doubted == 0 && (before == 0 || size < before) { // another test must confirm it
-		known.doubted, known.reported, known.sized, known.due = size, reported, time.Time{}, time.Now().Add(retryFirst)
+		known.doubted, known.reported, known.sized, known.due = size, reported, time.Time{}, time.Now().Add(p.confirmAfter(known.Address))
 		p.reschedule()
 	} else {
 		if size != 0 {
@@ -148,6 +148,15 @@ func (p *Prober) limitSize(known *path, size int, reported bool) {
 	if size != 0 {
 		p.limit(known.Path.Path, size)
 	}
+}
+
+// confirmAfter is how long after a test of sizes the next one follows. A host without Pillion answers with ICMP errors, of
+// which Linux sends a few at once, and then one a second.
+func (p *Prober) confirmAfter(address netip.Addr) time.Duration {
+	if p.peers[address].Key == nil {
+		return refreshLeast
+	}
+	return retryFirst
 }
 
 // runSizes sends the largest size first, and all if it does not arrive; all at once if the test
