@@ -9,20 +9,22 @@ import (
 type room struct {
 	before map[string]uint64 // by reason
 	marked uint64
+	lacked bool // at the last reading that had enough packets
 	text   string
 }
 
 // roomless are the reasons for which packets without room stay unmarked.
 var roomless = []struct{ reason, text string }{
 	{"mtu", "packets that exceed the MTU with a mark stay unmarked"},
-	{"tcp_options", "TCP segments without room for another option stay unmarked"},
+	{"tcp_options", "TCP segments stay unmarked whose headers have no room for another option, or whose connections are not marked on this interface"},
 	{"no_room", "packets stay unmarked for which the kernel makes no room"},
 }
 
 // roomLeast is how many packets have to pass before they say anything.
 const roomLeast = 10
 
-// limit says why a tenth of the packets, or more, have no room for their marks; empty: most have.
+// limit says why a tenth of the packets, or more, have no room for their marks, in two readings: connections that began
+// before the source lack it for a moment. Empty: most have.
 func (r *room) limit(t source.Tally) string {
 	marked, full, most, text := t.Marked-r.marked, uint64(0), uint64(0), ""
 	for _, why := range roomless {
@@ -35,9 +37,11 @@ func (r *room) limit(t source.Tally) string {
 		return r.text
 	}
 	r.before, r.marked, r.text = t.Skipped, t.Marked, ""
-	if full >= (marked+full)/10 && full > 0 {
+	lacks := full >= (marked+full)/10 && full > 0
+	if lacks && r.lacked {
 		r.text = text
 	}
+	r.lacked = lacks
 	return r.text
 }
 
