@@ -82,9 +82,14 @@ func (c *counts) save(f *file) {
 }
 
 // clear frees the slot of a file.
-func (c *counts) clear(f *file) {
-	_, _ = c.file.WriteAt(make([]byte, slotSize), int64(f.slot)*slotSize)
+func (c *counts) clear(f *file) error {
+	if c.file != nil {
+		if _, err := c.file.WriteAt(make([]byte, slotSize), int64(f.slot)*slotSize); err != nil {
+			return err
+		}
+	}
 	c.taken[f.slot] = false
+	return nil
 }
 
 // countLost counts what is missing in a file that was read, and gives it a slot if it has none.
@@ -118,6 +123,6 @@ func (s *Spool) countMissing() {
 		gone := &file{number: before.number, epoch: before.epoch}
 		s.number = max(s.number, gone.number)
 		s.countLost(gone)
-		s.counts.clear(gone)
+		_ = s.counts.clear(gone) // or it counts again at the next start
 	}
 }

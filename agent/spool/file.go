@@ -277,7 +277,7 @@ func (s *Spool) removable(f *file) bool {
 	return !f.unrecorded
 }
 
-// unpin deletes the files that were kept only because their contents were not recorded.
+// unpin deletes the files that were kept only because their contents were not recorded, or their counts not cleared.
 func (s *Spool) unpin() {
 	pinned := s.pinned
 	s.pinned = nil
@@ -286,17 +286,21 @@ func (s *Spool) unpin() {
 	}
 }
 
-// remove deletes a file, now or when its contents are recorded.
+// remove deletes a file without batches, now or when its contents are recorded and the disk lets its counts be cleared:
+// otherwise these batches would seem to be missing at the next start.
 func (s *Spool) remove(f *file) {
 	if f.removed {
 		return
 	}
-	if !s.removable(f) {
+	if !s.removable(f) || s.counts.clear(f) != nil {
 		s.pinned = append(s.pinned, f)
 		return
 	}
+	s.unlink(f)
+}
+
+func (s *Spool) unlink(f *file) {
 	f.removed = true
-	s.counts.clear(f)
 	s.diskBytes -= f.size
 	f.opened.Close()
 	if err := os.Remove(s.path(f)); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -325,8 +329,9 @@ func (s *Spool) evict(f *file) {
 	if f == s.active {
 		s.active = nil
 	}
-	// Batches in flight stay in the queue, but not on the disk.
-	s.remove(f)
+	// Batches in flight stay in the queue, but not on the disk. If the counts cannot be cleared, room matters more.
+	_ = s.counts.clear(f)
+	s.unlink(f)
 	for _, e := range slices.Clone(s.queue) {
 		if e.file == f {
 			s.drop(e)

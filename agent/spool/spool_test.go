@@ -521,3 +521,48 @@ func TestAccountIsClosed(t *testing.T) {
 		t.Errorf("sum: %+v", both)
 	}
 }
+
+// TestCountsThatCannotBeCleared: a file stays until its counts are cleared, so that what was delivered does not seem to
+// be lost after a kill.
+func TestCountsThatCannotBeCleared(t *testing.T) {
+	dir, v := t.TempDir(), newServer()
+	s := openAt(t, dir, Options{})
+	put(t, s, "a", 0, 100)
+	broken, err := os.Open(filepath.Join(dir, countsFile)) // which cannot be written
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.mu.Lock()
+	counts := s.counts.file
+	s.counts.file = broken
+	s.seal()
+	s.mu.Unlock()
+	ctx, cancel := context.WithCancel(t.Context())
+	if err := s.Run(ctx, func(ctx context.Context, e measure.Envelope) error {
+		defer cancel()
+		return v.send(ctx, e)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	files := func() int {
+		found, _ := filepath.Glob(filepath.Join(dir, "*"+suffix))
+		return len(found)
+	}
+	if n := files(); n != 1 {
+		t.Errorf("%d files while the counts cannot be cleared", n)
+	}
+	s.mu.Lock()
+	s.counts.file = counts
+	s.unpin()
+	s.mu.Unlock()
+	broken.Close()
+	if n := files(); n != 0 {
+		t.Errorf("%d files then", n)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if again := openAt(t, dir, Options{}); again.Stats().Damaged != 0 {
+		t.Errorf("%d batches seem to be lost", again.Stats().Damaged)
+	}
+}
