@@ -341,7 +341,7 @@ func (p *ruinProcess) ready() (ready bool) {
 	return ready
 }
 
-// refusal is the line, besides those of the log, with which a program ended.
+// refusal is the line, besides the lines of the log, with which a program ended.
 var refusal = regexp.MustCompile(`(?m)^pillion-(?:server|agent): .*$`)
 
 // gives reports whether a program that has ended said in one line which file it was, what is lost and what to do.

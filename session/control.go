@@ -185,7 +185,7 @@ type TaskState struct {
 	// Limit is what this host, or the paths from it, do not let it do although it is
 	// running, and why: several reasons, joined by semicolons. Those of a Cause begin with it.
 	Limit string `json:"limit,omitempty"`
-	// Unanswered says why a destination answers no path probes, or not those of both families; empty: it
+	// Unanswered says why a destination answers no path probes, or only probes of one address family; empty: it
 	// does. It is part of Limit.
 	Unanswered string `json:"unanswered,omitempty"`
 	// Missing are the peers of a destination whose marked packets have just ceased to arrive,

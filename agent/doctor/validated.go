@@ -70,7 +70,7 @@ func checkPort(ctx context.Context) []session.Check {
 	if holders := validation.PortHolders(); holders != "" {
 		for _, loopback := range []string{"127.0.0.1", "::1"} {
 			reply, err := validation.Ask(ctx, netip.MustParseAddr(loopback), 0)
-			if err == nil && reply != validation.Answered { // an error is that of a host without the family
+			if err == nil && reply != validation.Answered { // a host without the address family gives an error
 				check.Level, check.Found = Warning, "path probes to this host are not answered: "+holders
 				check.Advice = fmt.Sprintf("end that program, or let it use another port: ss -ulnp 'sport = :%d'", wire.ProbePort)
 			}

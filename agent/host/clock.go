@@ -33,7 +33,7 @@ type Clock struct {
 	// Step is the clock step since the previous reading.
 	Step time.Duration
 	base clock.Base
-	// steps counts those of clock.StepMin or more, of which lastStep is the last.
+	// steps counts steps of clock.StepMin or more; lastStep is the last one.
 	steps    int
 	lastStep time.Duration
 }

@@ -15,7 +15,7 @@ import (
 //
 //	 0  CRC-32C of what follows
 //	 4  number and epoch of the file, u64 each
-//	20  batches and rows written to it, then those of them that are held, u64 each
+//	20  batches and rows written to it, then batches and rows of it that are held, u64 each
 const (
 	countsFile = "counts"
 	slotSize   = 52

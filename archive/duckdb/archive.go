@@ -51,7 +51,7 @@ type Options struct {
 	Queries archive.Queries
 	// Arrivals are the streams whose arrivals are followed.
 	Arrivals []string
-	// Folder is the server's data directory, of which store.Notices tells what was lost; by default that of the file.
+	// Folder is the server's data directory, of which store.Notices tells what was lost; by default the folder of the file.
 	Folder string
 }
 

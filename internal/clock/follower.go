@@ -12,7 +12,7 @@ import (
 const StepMin = 10 * time.Microsecond
 
 // Follower follows the distance of the real-time clock from the monotonic one, by which BPF programs
-// tell the time. Only a step of the real-time clock changes it; that of TAI does not matter. The zero value
+// tell the time. Only a step of the real-time clock changes it; the TAI offset does not matter. The zero value
 // is ready; its methods may be called concurrently.
 type Follower struct {
 	mu      sync.Mutex

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestFollower: each step of the clock is found once, and the distance afterwards is that of the
+// TestFollower: each step of the clock is found once, and the distance afterwards is the one of the
 // stepped clock; a drift and the uncertainty of readings are no steps.
 func TestFollower(t *testing.T) {
 	t.Cleanup(func() { injected.Store(nil) })

@@ -20,7 +20,7 @@ type leftover struct {
 	program *ebpf.Program
 }
 
-// leftovers are programs of this name that no link holds: those of a process
+// leftovers are programs of this name that no link holds, left by a process
 // that ended without taking them off.
 func leftovers(device Device, attach ebpf.AttachType, name string) ([]leftover, error) {
 	result, err := link.QueryPrograms(link.QueryOptions{Target: device.Index, Attach: attach})

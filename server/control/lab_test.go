@@ -65,7 +65,7 @@ type host struct {
 	unproven uint64
 	// otherFlows are sources whose marks its destinations do not measure.
 	otherFlows map[string]string
-	// limit is that of its destinations.
+	// limit is what limits its destinations.
 	limit string
 	// silent is why its destinations answer no path probes.
 	silent   string

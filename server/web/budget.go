@@ -16,7 +16,7 @@ const (
 	defaultRequestBytes = 16 << 20
 	// requestBytes is what a request takes besides its header and body: a goroutine and the buffers of a stream.
 	requestBytes = 16 << 10
-	// shares are those of the total.
+	// shares of the total.
 	shares = 4
 )
 

@@ -22,7 +22,7 @@ const (
 )
 
 // connections accounts for open connections by source address. An eighth is reserved for loopback. When all, or
-// those of a source, are in use, a connection that has carried no valid token makes room: of the source that has
+// all of a source, are in use, a connection that has carried no valid token makes room: of the source that has
 // most of them the one that has been silent for longest, if possible without a request in progress. For loopback a
 // viewer's or an analyst's makes room, too.
 type connections struct {
@@ -158,7 +158,7 @@ func withConnection(ctx context.Context, conn net.Conn) context.Context {
 	return ctx
 }
 
-// connectionOf returns that of a request; nil if another server has passed it on.
+// connectionOf returns the connection of a request; nil if another server has passed it on.
 func connectionOf(ctx context.Context) *connection {
 	one, _ := ctx.Value(connectionKey{}).(*connection)
 	return one

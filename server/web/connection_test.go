@@ -193,7 +193,7 @@ func (c *connections) size() int {
 	return len(c.open)
 }
 
-// TestProxyHasNoLimitOfItsOwn: its connections are those of many clients.
+// TestProxyHasNoLimitOfItsOwn: its connections carry the requests of many clients.
 func TestProxyHasNoLimitOfItsOwn(t *testing.T) {
 	s, remote, exceeded := newCrowdedSite(t, 4, netip.MustParsePrefix("192.0.2.7/32"))
 	s.fill(t, 10, remote, "")

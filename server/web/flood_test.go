@@ -230,7 +230,7 @@ func floodStreams(t *testing.T, connections int) {
 	eventually(t, "the event names the source", func() bool { return v.exceeded.has("address 192.0.2.1", "quotas.request_bytes") })
 }
 
-// TestStreamsWithoutATokenAreBounded: those of one address.
+// TestStreamsWithoutATokenAreBounded: the streams of one address.
 func TestStreamsWithoutATokenAreBounded(t *testing.T) { floodStreams(t, 10) }
 
 // TestOneAddressDoesNotHoldTheAPI: neither its connections nor what it sends keep others from being served.

@@ -25,7 +25,7 @@ const (
 	invalidTokens = 10
 )
 
-// ledger bounds the audit records of calls that a client can repeat at will: of those of one source, token, method
+// ledger bounds the audit records of calls that a client can repeat at will: of the calls of one source, token, method
 // and outcome, the first ones have one each, the others of a minute one with their number.
 type ledger struct {
 	events event.Sink

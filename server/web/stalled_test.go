@@ -13,7 +13,7 @@ import (
 	"pillion.dev/internal/test/hang"
 )
 
-// stalledStreams are those of a client of HTTP/2 that accepts headers, but no byte of a body.
+// stalledStreams are streams of an HTTP/2 client that accepts headers, but no byte of a body.
 type stalledStreams struct {
 	t      testing.TB
 	conn   net.Conn

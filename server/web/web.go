@@ -83,7 +83,7 @@ type Options struct {
 	Queries int
 	// Connections limits open connections; default 2048.
 	Connections int
-	// SourceConnections limits those of a source address that is no trusted proxy; default 256.
+	// SourceConnections limits the connections of a source address that is no trusted proxy; default 256.
 	SourceConnections int
 	// RequestBytes limits the memory of requests in progress of a source address or a token; a quarter of that
 	// without a token, four times that in total; default 16 MiB.
