@@ -42,7 +42,7 @@ RESULTS ?= bin/results
 KEEP ?=
 
 # $(call GOTEST,NAME) runs Go tests; .ci/parts reads the times of tests from its file NAME.json.
-GOTEST = go tool gotestsum --format=standard-quiet --hide-summary=skipped $(if $(PILLION_TEST_LOG),--jsonfile=$(PILLION_TEST_LOG)/$1.json) -- -vet=off -count=1
+GOTEST = go tool gotestsum --format=standard-quiet --hide-summary=skipped $(if $(PILLION_TEST_LOG),--jsonfile=$(PILLION_TEST_LOG)/$1.json) -- -vet=off -count=1 -ldflags='-s -w'
 
 # A long test is called TestLong... and lives in a file ..._long_test.go, which begins
 # with "//go:build long": elsewhere it does not exist, so it is never skipped. Go's vet
@@ -146,7 +146,7 @@ lint: ## run gofmt, go vet, staticcheck, tsc, and shellcheck if installed
 
 .PHONY: test
 test: install-test ## install, check generated files, lint, run all tests except the long ones; also works on a busy machine
-	@.ci/parts test-go test-page -- lint test-python test-ui test-clib check-generated
+	@.ci/parts test-go -- lint test-python test-ui test-page test-clib check-generated
 
 .PHONY: test-long
 test-long: install-test build ## run the long tests, which take minutes, the race detector, and each fuzz target for 1 s
