@@ -6,15 +6,9 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
-	"github.com/apache/arrow-go/v18/parquet"
-	"github.com/apache/arrow-go/v18/parquet/compress"
-	"github.com/apache/arrow-go/v18/parquet/pqarrow"
 
 	"pillion.dev/internal/csvfile"
 )
-
-// rowGroupRows limits the memory of the Parquet writer.
-const rowGroupRows = 64 << 10
 
 // formats are the file formats of exports.
 var formats = map[string]struct {
@@ -36,20 +30,6 @@ type rowWriter interface {
 func openArrow(to io.Writer, schema *arrow.Schema) (rowWriter, error) {
 	return ipc.NewWriter(to, ipc.WithSchema(schema)), nil
 }
-
-type parquetWriter struct{ *pqarrow.FileWriter }
-
-func openParquet(to io.Writer, schema *arrow.Schema) (rowWriter, error) {
-	// The wrapper hides a Close method, which the Parquet writer would call.
-	writer, err := pqarrow.NewFileWriter(schema, struct{ io.Writer }{to},
-		parquet.NewWriterProperties(
-			parquet.WithCompression(compress.Codecs.Snappy), parquet.WithMaxRowGroupLength(rowGroupRows)),
-		pqarrow.NewArrowWriterProperties(pqarrow.WithStoreSchema()))
-	return parquetWriter{writer}, err
-}
-
-// Write combines small batches into row groups.
-func (w parquetWriter) Write(record arrow.RecordBatch) error { return w.WriteBuffered(record) }
 
 // csvWriter writes a header and rows: times as RFC 3339 in UTC with nanoseconds, lists as
 // [1,2], binary as base64, null as an empty field.
