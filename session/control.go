@@ -364,6 +364,13 @@ const (
 	SentFlowsMax   = 4096
 )
 
+// Levels of a check.
+const (
+	LevelOK      = "ok"
+	LevelWarning = "warning"
+	LevelError   = "error"
+)
+
 // Check is the result of one check.
 type Check struct {
 	Name string `json:"name"`

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"net"
 	"os/user"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -27,7 +26,7 @@ type device struct {
 	name     string
 	mtu      int
 	offloads offloads
-	programs []program
+	programs []program // in the order in which packets meet them, for each direction
 	// unread is why programs may be incomplete.
 	unread error
 }
@@ -40,18 +39,14 @@ type program struct {
 	owner string // user who loaded it
 }
 
-// pillionPrograms are the names of Pillion's own.
-var pillionPrograms = []string{"source_tc", "source_return", "destination_tc", "destination_xdp"}
-
-// ours goes by the name, which does not prove who loaded the program.
-func (p program) ours() bool { return slices.Contains(pillionPrograms, p.name) }
+func (p program) egress() bool { return strings.HasSuffix(p.place, "egress") }
 
 func (p program) String() string {
 	text := fmt.Sprintf("%s %s (id %d", p.place, p.name, p.id)
 	if p.owner != "" {
 		text += ", loaded by " + p.owner
 	}
-	if p.ours() {
+	if hook.Ours(p.name) {
 		text += ", part of Pillion"
 	}
 	return text + ")"
@@ -102,17 +97,38 @@ func judgePrograms(d device) session.Check {
 	foreign := false
 	for _, p := range d.programs {
 		all = append(all, p.String())
-		foreign = foreign || !p.ours()
+		foreign = foreign || !hook.Ours(p.name)
 	}
 	if len(all) == 0 {
 		return ok(name, "none")
 	}
 	check := ok(name, "%s", strings.Join(all, "; "))
-	if foreign {
+	if ahead := d.ahead(); ahead != "" {
+		check.Level, check.Found, check.Advice = Warning, check.Found+"; "+ahead, session.Advice(string(session.Hidden))
+	} else if foreign {
 		check.Level = Warning
 		check.Advice = fmt.Sprintf("foreign BPF programs may drop or rewrite marked packets, and XDP programs run before marks are read: bpftool net show dev %s", d.name)
 	}
 	return check
+}
+
+// ahead names the programs of others that packets meet before Pillion's and that can hide them from it; empty: none does.
+func (d device) ahead() string {
+	for i, ours := range d.programs {
+		if !hook.Ours(ours.name) {
+			continue
+		}
+		var names []string
+		for _, p := range d.programs[:i] {
+			if p.egress() == ours.egress() && !hook.Ours(p.name) {
+				names = append(names, p.name)
+			}
+		}
+		if len(names) > 0 {
+			return fmt.Sprintf("%s before Pillion's %s can hide packets from it", strings.Join(names, " and "), ours.name)
+		}
+	}
+	return ""
 }
 
 func readDevice(l netlink.Link) device {

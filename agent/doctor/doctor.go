@@ -24,9 +24,9 @@ import (
 
 // Levels of a check.
 const (
-	OK      = "ok"
-	Warning = "warning"
-	Error   = "error"
+	OK      = session.LevelOK
+	Warning = session.LevelWarning
+	Error   = session.LevelError
 )
 
 // checkTimeout bounds all checks together; a check without a result by then is unknown.

@@ -99,6 +99,10 @@ func TestJudgements(t *testing.T) {
 		{"no programs", judgePrograms(eth0(device{})), OK, []string{"none"}},
 		{"own programs", judgePrograms(eth0(device{programs: []program{destination}})), OK, []string{"tcx ingress destination_tc (id 4", "part of Pillion"}},
 		{"foreign programs", judgePrograms(eth0(device{programs: []program{destination, foreign}})), Warning, []string{"xdp balancer", "loaded by lb", "bpftool net show dev eth0"}},
+		{"a program that may hide ours", judgePrograms(eth0(device{programs: []program{foreign, destination}})), Warning,
+			[]string{"balancer before Pillion's destination_tc can hide packets from it", "let Pillion's program run first"}},
+		{"a program of the other direction", judgePrograms(eth0(device{programs: []program{{"tcx egress", "limiter", 9, "lb"}, destination}})), Warning, []string{"may drop or rewrite"}},
+		{"the program that dispatches", judgePrograms(eth0(device{programs: []program{{"tcx egress", "source_dispatch", 5, "root"}}})), OK, []string{"part of Pillion"}},
 		{"programs unread", judgePrograms(eth0(device{programs: []program{foreign}, unread: odd})), Warning, []string{"unknown: odd", "balancer"}},
 	} {
 		t.Run(row.name, func(t *testing.T) { checkIs(t, row.got, row.level, row.words...) })

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"pillion.dev/probe/hook"
 	"pillion.dev/probe/source"
 	"pillion.dev/session"
 )
@@ -9,7 +10,7 @@ import (
 type room struct {
 	before map[string]uint64 // by reason
 	marked uint64
-	lacked bool // at the last reading that had enough packets
+	lacks  hook.Streak // readings that had enough packets
 	text   string
 }
 
@@ -37,11 +38,9 @@ func (r *room) limit(t source.Tally) string {
 		return r.text
 	}
 	r.before, r.marked, r.text = t.Skipped, t.Marked, ""
-	lacks := full >= (marked+full)/10 && full > 0
-	if lacks && r.lacked {
+	if r.lacks.Add(full >= (marked+full)/10 && full > 0, 2) {
 		r.text = text
 	}
-	r.lacked = lacks
 	return r.text
 }
 

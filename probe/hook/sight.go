@@ -19,17 +19,36 @@ const (
 	namedMax    = 3 // programs and filters
 )
 
-// passing programs are Pillion's, which end no chain.
-var passing = []string{"source_tc", "source_dispatch", "source_return", "destination_tc", "destination_xdp"}
+// own are the names of Pillion's programs, which end no chain.
+var own = []string{"source_tc", "source_dispatch", "source_return", "destination_tc", "destination_xdp"}
+
+// Ours reports whether a program is Pillion's by its name, which does not prove who loaded it.
+func Ours(name string) bool { return slices.Contains(own, name) }
+
+// A Streak counts successive readings that show the same: one alone can be chance.
+type Streak int
+
+// Add notes a reading, and reports whether it and those before it show something so many times in a row.
+func (s *Streak) Add(shows bool, enough Streak) bool {
+	if !shows {
+		*s = 0
+		return false
+	}
+	*s++
+	return *s >= enough
+}
 
 // sight is what is known of whether packets reach a program.
 type sight struct {
-	checked        time.Duration
-	text           string
-	hidden         bool
-	steady, missed int // checks in which the program saw too little, and packets passed nevertheless
-	passed, seen   uint64
+	checked      time.Duration
+	text         string
+	hidden       bool
+	few          Streak // checks in which the program saw too little
+	passed, seen uint64
 }
+
+// hiddenAfter is how many of these it takes: the first, and two in which packets passed nevertheless.
+const hiddenAfter = 3
 
 // Hidden says which programs and filters of others run before this program and keep packets from
 // it; empty: none. It compares what the program has seen with the packets of the device, about once
@@ -76,21 +95,16 @@ func (s *sight) misses(passed, seen uint64, most bool) bool {
 	few := saw == 0 || most && saw < went/4
 	switch {
 	case passed < s.passed: // the counter was reset
-		s.steady, s.missed = 0, 0
+		s.few = 0
 	case s.hidden && went < hiddenLeast:
 		return true
 	case s.hidden:
-		s.hidden, s.steady, s.missed = saw < went/4, 0, 0
-	case !few:
-		s.steady, s.missed = 0, 0
-	case s.steady == 0:
-		s.steady = 1
-	case went < hiddenLeast:
-		return false
-	default:
-		s.missed++
-		s.hidden = s.missed == 2
+		s.hidden, s.few = saw < went/4, 0
+	case few && s.few > 0:
+		s.hidden = went >= hiddenLeast && s.few.Add(true, hiddenAfter)
 		return s.hidden
+	default:
+		s.few.Add(few, hiddenAfter)
 	}
 	s.passed, s.seen = passed, seen
 	return s.hidden
@@ -99,7 +113,7 @@ func (s *sight) misses(passed, seen uint64, most bool) bool {
 // ahead returns what a packet meets before the program, in that order, each as NAME (ID).
 func (a *Attachment) ahead(l netlink.Link) (others []string, err error) {
 	add := func(name string, id uint32) {
-		if !slices.Contains(passing, name) {
+		if !Ours(name) {
 			others = append(others, fmt.Sprintf("%s (%d)", name, id))
 		}
 	}
