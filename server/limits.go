@@ -25,16 +25,25 @@ type Limits struct {
 	Paths int `yaml:"paths"`
 }
 
-// Defaults of Limits.
-const (
-	defaultAgents       = 100_000
-	defaultWatchedPairs = 100_000
-	defaultLossPairs    = 65_536
-	defaultAlarms       = 5000
-	defaultClockPairs   = 10_000
-	defaultMetricsPairs = 1000
-	defaultPaths        = 50_000
-)
+// limit is one of Limits.
+type limit struct {
+	name string
+	at   func(*Limits) *int
+	// value is the default.
+	value int
+	// kept returns what of it is in use, and what was refused or dropped because of it; nil: it has no metrics.
+	kept func(*server) (int, uint64)
+}
+
+var limits = []limit{
+	{"agents", func(l *Limits) *int { return &l.Agents }, 100_000, func(s *server) (int, uint64) { return s.control.Registered() }},
+	{"watched_pairs", func(l *Limits) *int { return &l.WatchedPairs }, 100_000, func(s *server) (int, uint64) { return s.web.Watched() }},
+	{"loss_pairs", func(l *Limits) *int { return &l.LossPairs }, 65_536, func(s *server) (int, uint64) { return s.alarms.Kept() }},
+	{"alarms", func(l *Limits) *int { return &l.Alarms }, 5000, func(s *server) (int, uint64) { return s.alarms.Active() }},
+	{"clock_pairs", func(l *Limits) *int { return &l.ClockPairs }, 10_000, func(s *server) (int, uint64) { return s.clocks.Kept() }},
+	{"paths", func(l *Limits) *int { return &l.Paths }, 50_000, func(s *server) (int, uint64) { return s.topology.Kept() }},
+	{"metrics_pairs", func(l *Limits) *int { return &l.MetricsPairs }, 1000, nil},
+}
 
 // spareConnections are those that the embedded bus accepts beyond the registered agents: of hosts that
 // connect before they are known, and of agents whose previous connection has not timed out.
@@ -42,44 +51,30 @@ const spareConnections = 4096
 
 // complete fills in the defaults.
 func (l Limits) complete() (Limits, error) {
-	if min(l.Agents, l.WatchedPairs, l.LossPairs, l.Alarms, l.ClockPairs, l.MetricsPairs, l.Paths) < 0 {
-		return l, fmt.Errorf("%w: limits cannot be negative", ErrConfig)
+	for _, one := range limits {
+		if *one.at(&l) < 0 {
+			return l, fmt.Errorf("%w: limits.%s is negative", ErrConfig, one.name)
+		}
+		*one.at(&l) = cmp.Or(*one.at(&l), one.value)
 	}
-	return Limits{
-		Agents: cmp.Or(l.Agents, defaultAgents), WatchedPairs: cmp.Or(l.WatchedPairs, defaultWatchedPairs),
-		LossPairs: cmp.Or(l.LossPairs, defaultLossPairs), Alarms: cmp.Or(l.Alarms, defaultAlarms), ClockPairs: cmp.Or(l.ClockPairs, defaultClockPairs),
-		MetricsPairs: cmp.Or(l.MetricsPairs, defaultMetricsPairs), Paths: cmp.Or(l.Paths, defaultPaths),
-	}, nil
+	return l, nil
 }
 
 // limitFigures are the metrics of Limits: what is kept, what is the limit, and what was refused or dropped.
 func (s *server) limitFigures() (figures []web.Figure) {
-	l := s.config.Limits
-	agents, agentsRefused := s.control.Registered()
-	watched, watchedRefused := s.web.Watched()
-	paths, pathsDropped := s.topology.Kept()
-	clocks, clocksRefused := s.clocks.Kept()
-	losses, lossesRefused := s.alarms.Kept()
-	alarms, alarmsRefused := s.alarms.Active()
-	for _, one := range []struct {
-		name        string
-		kept, limit int
-		refused     uint64
-	}{
-		{"agents", agents, l.Agents, agentsRefused},
-		{"watched_pairs", watched, l.WatchedPairs, watchedRefused},
-		{"loss_pairs", losses, l.LossPairs, lossesRefused},
-		{"alarms", alarms, l.Alarms, alarmsRefused},
-		{"clock_pairs", clocks, l.ClockPairs, clocksRefused},
-		{"paths", paths, l.Paths, pathsDropped},
-	} {
-		figures = append(figures,
-			web.Figure{Name: "pillion_limit", Help: "Limits of what the server keeps in memory (limits in its configuration).",
-				Labels: map[string]string{"limit": one.name}, Value: float64(one.limit)},
-			web.Figure{Name: "pillion_limit_used", Help: "What of each limit is in use.",
-				Labels: map[string]string{"limit": one.name}, Value: float64(one.kept)},
-			web.Figure{Name: "pillion_limit_refused_total", Help: "Enrolments refused, rows not watched and paths dropped because a limit was reached.",
-				Labels: map[string]string{"limit": one.name}, Value: float64(one.refused)})
+	for _, one := range limits {
+		if one.kept == nil {
+			continue
+		}
+		kept, refused := one.kept(s)
+		for _, figure := range []web.Figure{
+			{Name: "pillion_limit", Help: "Limits of what the server keeps in memory (limits in its configuration).", Value: float64(*one.at(&s.config.Limits))},
+			{Name: "pillion_limit_used", Help: "What of each limit is in use.", Value: float64(kept)},
+			{Name: "pillion_limit_refused_total", Help: "Enrolments refused, rows not watched and paths dropped because a limit was reached.", Value: float64(refused)},
+		} {
+			figure.Labels = map[string]string{"limit": one.name}
+			figures = append(figures, figure)
+		}
 	}
 	return figures
 }
