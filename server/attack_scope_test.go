@@ -159,7 +159,8 @@ var guesses = map[string][]string{
 	"TopologyService/GetRouterDelays": {`{"agent":"R1"}`, `{"agent":"R1","sessions":["RSESSION"]}`},
 	"ServerService/ListEvents":        {`{}`, `{"kind":"agent-connected"}`},
 	"ServerService/WhoAmI":            {`{}`}, "ServerService/Health": {`{}`}, "ServerService/BuildInfo": {`{}`},
-	"SessionService/ListPoints": {`{}`},
+	"SessionService/ListPoints":  {`{}`},
+	"SessionService/ExplainPair": {`{"source":"R1","destination":"R2"}`, `{"source":"own1","destination":"R2"}`, `{"source":"own1","destination":"own2","session":"RSESSION"}`},
 }
 
 // TestScopeIsNotLeft: a viewer who may see the agents of one customer tries every procedure for those of another. No answer says

@@ -1,6 +1,9 @@
 package session
 
-import "strings"
+import (
+	"strings"
+	"time"
+)
 
 // A Cause is why a task does less than its session asks for, or nothing. The state of a task, events, checks of
 // doctors and the page say it in the same words: texts about it begin with the cause.
@@ -56,4 +59,21 @@ func Advice(text string) string {
 		}
 	}
 	return ""
+}
+
+// Names of checks that programs look for.
+const (
+	CheckSession = "session" // whether one measures the direction
+	CheckMarks   = "marks"   // whether marks arrive; only of a session that runs
+)
+
+// A Reason is one finding about why packets are measured or not. The name of its check is for programs; texts may change.
+type Reason struct {
+	Check
+	// Where is an agent, "A and B" for what concerns both, or "A > B" for a direction.
+	Where string
+	// Since is when it began; zero: unknown.
+	Since time.Time
+	// Agent and Session are those concerned; empty: not a single one.
+	Agent, Session string
 }

@@ -1122,6 +1122,114 @@ func (x *Pair) GetDestination() string {
 	return ""
 }
 
+// Reason is one finding about why packets are measured or not.
+type Reason struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// An agent, "A and B" for what concerns both, or "A > B" for a direction.
+	Where string `protobuf:"bytes,1,opt,name=where,proto3" json:"where,omitempty"`
+	// What was checked, such as agent, version, clocks, session, source, destination, marks or room.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// ok, warning or error.
+	Level string `protobuf:"bytes,3,opt,name=level,proto3" json:"level,omitempty"`
+	// What was found.
+	Found string `protobuf:"bytes,4,opt,name=found,proto3" json:"found,omitempty"`
+	// What to do; empty if nothing is wrong.
+	Advice string `protobuf:"bytes,5,opt,name=advice,proto3" json:"advice,omitempty"`
+	// Since when; unset: unknown.
+	Since *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=since,proto3" json:"since,omitempty"`
+	// Agent and session that are concerned; may be empty.
+	Agent         string `protobuf:"bytes,7,opt,name=agent,proto3" json:"agent,omitempty"`
+	Session       string `protobuf:"bytes,8,opt,name=session,proto3" json:"session,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Reason) Reset() {
+	*x = Reason{}
+	mi := &file_session_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Reason) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Reason) ProtoMessage() {}
+
+func (x *Reason) ProtoReflect() protoreflect.Message {
+	mi := &file_session_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Reason.ProtoReflect.Descriptor instead.
+func (*Reason) Descriptor() ([]byte, []int) {
+	return file_session_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Reason) GetWhere() string {
+	if x != nil {
+		return x.Where
+	}
+	return ""
+}
+
+func (x *Reason) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Reason) GetLevel() string {
+	if x != nil {
+		return x.Level
+	}
+	return ""
+}
+
+func (x *Reason) GetFound() string {
+	if x != nil {
+		return x.Found
+	}
+	return ""
+}
+
+func (x *Reason) GetAdvice() string {
+	if x != nil {
+		return x.Advice
+	}
+	return ""
+}
+
+func (x *Reason) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *Reason) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *Reason) GetSession() string {
+	if x != nil {
+		return x.Session
+	}
+	return ""
+}
+
 // Problem is an error in a field of a specification.
 type Problem struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1135,7 +1243,7 @@ type Problem struct {
 
 func (x *Problem) Reset() {
 	*x = Problem{}
-	mi := &file_session_proto_msgTypes[9]
+	mi := &file_session_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1147,7 +1255,7 @@ func (x *Problem) String() string {
 func (*Problem) ProtoMessage() {}
 
 func (x *Problem) ProtoReflect() protoreflect.Message {
-	mi := &file_session_proto_msgTypes[9]
+	mi := &file_session_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1160,7 +1268,7 @@ func (x *Problem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Problem.ProtoReflect.Descriptor instead.
 func (*Problem) Descriptor() ([]byte, []int) {
-	return file_session_proto_rawDescGZIP(), []int{9}
+	return file_session_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Problem) GetField() string {
@@ -1192,7 +1300,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_session_proto_msgTypes[10]
+	mi := &file_session_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1204,7 +1312,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_session_proto_msgTypes[10]
+	mi := &file_session_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1217,7 +1325,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_session_proto_rawDescGZIP(), []int{10}
+	return file_session_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Step) GetAgent() string {
@@ -1260,7 +1368,7 @@ type Run struct {
 
 func (x *Run) Reset() {
 	*x = Run{}
-	mi := &file_session_proto_msgTypes[11]
+	mi := &file_session_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1272,7 +1380,7 @@ func (x *Run) String() string {
 func (*Run) ProtoMessage() {}
 
 func (x *Run) ProtoReflect() protoreflect.Message {
-	mi := &file_session_proto_msgTypes[11]
+	mi := &file_session_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1285,7 +1393,7 @@ func (x *Run) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Run.ProtoReflect.Descriptor instead.
 func (*Run) Descriptor() ([]byte, []int) {
-	return file_session_proto_rawDescGZIP(), []int{11}
+	return file_session_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Run) GetSession() string {
@@ -1333,7 +1441,7 @@ type PlanSessionRequest struct {
 
 func (x *PlanSessionRequest) Reset() {
 	*x = PlanSessionRequest{}
-	mi := &file_session_proto_msgTypes[12]
+	mi := &file_session_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1345,7 +1453,7 @@ func (x *PlanSessionRequest) String() string {
 func (*PlanSessionRequest) ProtoMessage() {}
 
 func (x *PlanSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_session_proto_msgTypes[12]
+	mi := &file_session_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1358,7 +1466,7 @@ func (x *PlanSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanSessionRequest.ProtoReflect.Descriptor instead.
 func (*PlanSessionRequest) Descriptor() ([]byte, []int) {
-	return file_session_proto_rawDescGZIP(), []int{12}
+	return file_session_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *PlanSessionRequest) GetSpec() *SessionSpec {
@@ -1390,7 +1498,7 @@ type PlanSessionResponse struct {
 
 func (x *PlanSessionResponse) Reset() {
 	*x = PlanSessionResponse{}
-	mi := &file_session_proto_msgTypes[13]
+	mi := &file_session_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1402,7 +1510,7 @@ func (x *PlanSessionResponse) String() string {
 func (*PlanSessionResponse) ProtoMessage() {}
 
 func (x *PlanSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_session_proto_msgTypes[13]
+	mi := &file_session_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1415,7 +1523,7 @@ func (x *PlanSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanSessionResponse.ProtoReflect.Descriptor instead.
 func (*PlanSessionResponse) Descriptor() ([]byte, []int) {
-	return file_session_proto_rawDescGZIP(), []int{13}
+	return file_session_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *PlanSessionResponse) GetSpec() *SessionSpec {
@@ -1477,7 +1585,7 @@ type CreateSessionRequest struct {
 
 func (x *CreateSessionRequest) Reset() {
 	*x = CreateSessionRequest{}
-	mi := &file_session_proto_msgTypes[14]
+	mi := &file_session_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1489,7 +1597,7 @@ func (x *CreateSessionRequest) String() string {
 func (*CreateSessionRequest) ProtoMessage() {}
 
 func (x *CreateSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_session_proto_msgTypes[14]
+	mi := &file_session_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1502,7 +1610,7 @@ func (x *CreateSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateSessionRequest.ProtoReflect.Descriptor instead.
 func (*CreateSessionRequest) Descriptor() ([]byte, []int) {
-	return file_session_proto_rawDescGZIP(), []int{14}
+	return file_session_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CreateSessionRequest) GetSpec() *SessionSpec {
@@ -1524,7 +1632,7 @@ type CreateSessionResponse struct {
 
 func (x *CreateSessionResponse) Reset() {
 	*x = CreateSessionResponse{}
-	mi := &file_session_proto_msgTypes[15]
+	mi := &file_session_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1536,7 +1644,7 @@ func (x *CreateSessionResponse) String() string {
 func (*CreateSessionResponse) ProtoMessage() {}
 
 func (x *CreateSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_session_proto_msgTypes[15]
+	mi := &file_session_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1549,7 +1657,7 @@ func (x *CreateSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateSessionResponse.ProtoReflect.Descriptor instead.
 func (*CreateSessionResponse) Descriptor() ([]byte, []int) {
-	return file_session_proto_rawDescGZIP(), []int{15}
+	return file_session_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *CreateSessionResponse) GetSession() *Session {
@@ -1578,7 +1686,7 @@ type ListSessionsRequest struct {
 
 func (x *ListSessionsRequest) Reset() {
 	*x = ListSessionsRequest{}
-	mi := &file_session_proto_msgTypes[16]
+	mi := &file_session_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1590,7 +1698,7 @@ func (x *ListSessionsRequest) String() string {
 func (*ListSessionsRequest) ProtoMessage() {}
 
 func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_session_proto_msgTypes[16]
+	mi := &file_session_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1603,7 +1711,7 @@ func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsRequest.ProtoReflect.Descriptor instead.
 func (*ListSessionsRequest) Descriptor() ([]byte, []int) {
-	return file_session_proto_rawDescGZIP(), []int{16}
+	return file_session_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListSessionsRequest) GetPageSize() uint32 {
@@ -1632,7 +1740,7 @@ type ListSessionsResponse struct {
 
 func (x *ListSessionsResponse) Reset() {
 	*x = ListSessionsResponse{}
-	mi := &file_session_proto_msgTypes[17]
+	mi := &file_session_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1644,7 +1752,7 @@ func (x *ListSessionsResponse) String() string {
 func (*ListSessionsResponse) ProtoMessage() {}
 
 func (x *ListSessionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_session_proto_msgTypes[17]
+	mi := &file_session_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1657,7 +1765,7 @@ func (x *ListSessionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsResponse.ProtoReflect.Descriptor instead.
 func (*ListSessionsResponse) Descriptor() ([]byte, []int) {
-	return file_session_proto_rawDescGZIP(), []int{17}
+	return file_session_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListSessionsResponse) GetSessions() []*Session {
@@ -1684,7 +1792,7 @@ type GetSessionRequest struct {
 
 func (x *GetSessionRequest) Reset() {
 	*x = GetSessionRequest{}
-	mi := &file_session_proto_msgTypes[18]
+	mi := &file_session_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1696,7 +1804,7 @@ func (x *GetSessionRequest) String() string {
 func (*GetSessionRequest) ProtoMessage() {}
 
 func (x *GetSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_session_proto_msgTypes[18]
+	mi := &file_session_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1709,7 +1817,7 @@ func (x *GetSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSessionRequest.ProtoReflect.Descriptor instead.
 func (*GetSessionRequest) Descriptor() ([]byte, []int) {
-	return file_session_proto_rawDescGZIP(), []int{18}
+	return file_session_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *GetSessionRequest) GetName() string {
@@ -1724,14 +1832,16 @@ type GetSessionResponse struct {
 	// The session.
 	Session *Session `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
 	// Its runs, past and planned.
-	Runs          []*Run `protobuf:"bytes,2,rep,name=runs,proto3" json:"runs,omitempty"`
+	Runs []*Run `protobuf:"bytes,2,rep,name=runs,proto3" json:"runs,omitempty"`
+	// Why it is not measured, or less than it asks for; empty without a fault.
+	Reasons       []*Reason `protobuf:"bytes,3,rep,name=reasons,proto3" json:"reasons,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetSessionResponse) Reset() {
 	*x = GetSessionResponse{}
-	mi := &file_session_proto_msgTypes[19]
+	mi := &file_session_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1743,7 +1853,7 @@ func (x *GetSessionResponse) String() string {
 func (*GetSessionResponse) ProtoMessage() {}
 
 func (x *GetSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_session_proto_msgTypes[19]
+	mi := &file_session_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1756,7 +1866,7 @@ func (x *GetSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSessionResponse.ProtoReflect.Descriptor instead.
 func (*GetSessionResponse) Descriptor() ([]byte, []int) {
-	return file_session_proto_rawDescGZIP(), []int{19}
+	return file_session_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *GetSessionResponse) GetSession() *Session {
@@ -1773,6 +1883,13 @@ func (x *GetSessionResponse) GetRuns() []*Run {
 	return nil
 }
 
+func (x *GetSessionResponse) GetReasons() []*Reason {
+	if x != nil {
+		return x.Reasons
+	}
+	return nil
+}
+
 type ChangeSessionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The complete new specification; its name selects the session.
@@ -1783,7 +1900,7 @@ type ChangeSessionRequest struct {
 
 func (x *ChangeSessionRequest) Reset() {
 	*x = ChangeSessionRequest{}
-	mi := &file_session_proto_msgTypes[20]
+	mi := &file_session_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1795,7 +1912,7 @@ func (x *ChangeSessionRequest) String() string {
 func (*ChangeSessionRequest) ProtoMessage() {}
 
 func (x *ChangeSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_session_proto_msgTypes[20]
+	mi := &file_session_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1808,7 +1925,7 @@ func (x *ChangeSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeSessionRequest.ProtoReflect.Descriptor instead.
 func (*ChangeSessionRequest) Descriptor() ([]byte, []int) {
-	return file_session_proto_rawDescGZIP(), []int{20}
+	return file_session_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ChangeSessionRequest) GetSpec() *SessionSpec {
@@ -1830,7 +1947,7 @@ type ChangeSessionResponse struct {
 
 func (x *ChangeSessionResponse) Reset() {
 	*x = ChangeSessionResponse{}
-	mi := &file_session_proto_msgTypes[21]
+	mi := &file_session_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1842,7 +1959,7 @@ func (x *ChangeSessionResponse) String() string {
 func (*ChangeSessionResponse) ProtoMessage() {}
 
 func (x *ChangeSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_session_proto_msgTypes[21]
+	mi := &file_session_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1855,7 +1972,7 @@ func (x *ChangeSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeSessionResponse.ProtoReflect.Descriptor instead.
 func (*ChangeSessionResponse) Descriptor() ([]byte, []int) {
-	return file_session_proto_rawDescGZIP(), []int{21}
+	return file_session_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ChangeSessionResponse) GetSession() *Session {
@@ -1882,7 +1999,7 @@ type PauseSessionRequest struct {
 
 func (x *PauseSessionRequest) Reset() {
 	*x = PauseSessionRequest{}
-	mi := &file_session_proto_msgTypes[22]
+	mi := &file_session_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1894,7 +2011,7 @@ func (x *PauseSessionRequest) String() string {
 func (*PauseSessionRequest) ProtoMessage() {}
 
 func (x *PauseSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_session_proto_msgTypes[22]
+	mi := &file_session_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1907,7 +2024,7 @@ func (x *PauseSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseSessionRequest.ProtoReflect.Descriptor instead.
 func (*PauseSessionRequest) Descriptor() ([]byte, []int) {
-	return file_session_proto_rawDescGZIP(), []int{22}
+	return file_session_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *PauseSessionRequest) GetName() string {
@@ -1927,7 +2044,7 @@ type PauseSessionResponse struct {
 
 func (x *PauseSessionResponse) Reset() {
 	*x = PauseSessionResponse{}
-	mi := &file_session_proto_msgTypes[23]
+	mi := &file_session_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1939,7 +2056,7 @@ func (x *PauseSessionResponse) String() string {
 func (*PauseSessionResponse) ProtoMessage() {}
 
 func (x *PauseSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_session_proto_msgTypes[23]
+	mi := &file_session_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1952,7 +2069,7 @@ func (x *PauseSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseSessionResponse.ProtoReflect.Descriptor instead.
 func (*PauseSessionResponse) Descriptor() ([]byte, []int) {
-	return file_session_proto_rawDescGZIP(), []int{23}
+	return file_session_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *PauseSessionResponse) GetSession() *Session {
@@ -1972,7 +2089,7 @@ type ResumeSessionRequest struct {
 
 func (x *ResumeSessionRequest) Reset() {
 	*x = ResumeSessionRequest{}
-	mi := &file_session_proto_msgTypes[24]
+	mi := &file_session_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1984,7 +2101,7 @@ func (x *ResumeSessionRequest) String() string {
 func (*ResumeSessionRequest) ProtoMessage() {}
 
 func (x *ResumeSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_session_proto_msgTypes[24]
+	mi := &file_session_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1997,7 +2114,7 @@ func (x *ResumeSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeSessionRequest.ProtoReflect.Descriptor instead.
 func (*ResumeSessionRequest) Descriptor() ([]byte, []int) {
-	return file_session_proto_rawDescGZIP(), []int{24}
+	return file_session_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ResumeSessionRequest) GetName() string {
@@ -2017,7 +2134,7 @@ type ResumeSessionResponse struct {
 
 func (x *ResumeSessionResponse) Reset() {
 	*x = ResumeSessionResponse{}
-	mi := &file_session_proto_msgTypes[25]
+	mi := &file_session_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2029,7 +2146,7 @@ func (x *ResumeSessionResponse) String() string {
 func (*ResumeSessionResponse) ProtoMessage() {}
 
 func (x *ResumeSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_session_proto_msgTypes[25]
+	mi := &file_session_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2042,7 +2159,7 @@ func (x *ResumeSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeSessionResponse.ProtoReflect.Descriptor instead.
 func (*ResumeSessionResponse) Descriptor() ([]byte, []int) {
-	return file_session_proto_rawDescGZIP(), []int{25}
+	return file_session_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ResumeSessionResponse) GetSession() *Session {
@@ -2062,7 +2179,7 @@ type StopSessionRequest struct {
 
 func (x *StopSessionRequest) Reset() {
 	*x = StopSessionRequest{}
-	mi := &file_session_proto_msgTypes[26]
+	mi := &file_session_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2074,7 +2191,7 @@ func (x *StopSessionRequest) String() string {
 func (*StopSessionRequest) ProtoMessage() {}
 
 func (x *StopSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_session_proto_msgTypes[26]
+	mi := &file_session_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2087,7 +2204,7 @@ func (x *StopSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopSessionRequest.ProtoReflect.Descriptor instead.
 func (*StopSessionRequest) Descriptor() ([]byte, []int) {
-	return file_session_proto_rawDescGZIP(), []int{26}
+	return file_session_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *StopSessionRequest) GetName() string {
@@ -2107,7 +2224,7 @@ type StopSessionResponse struct {
 
 func (x *StopSessionResponse) Reset() {
 	*x = StopSessionResponse{}
-	mi := &file_session_proto_msgTypes[27]
+	mi := &file_session_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2119,7 +2236,7 @@ func (x *StopSessionResponse) String() string {
 func (*StopSessionResponse) ProtoMessage() {}
 
 func (x *StopSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_session_proto_msgTypes[27]
+	mi := &file_session_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2132,7 +2249,7 @@ func (x *StopSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopSessionResponse.ProtoReflect.Descriptor instead.
 func (*StopSessionResponse) Descriptor() ([]byte, []int) {
-	return file_session_proto_rawDescGZIP(), []int{27}
+	return file_session_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *StopSessionResponse) GetSession() *Session {
@@ -2152,7 +2269,7 @@ type DeleteSessionRequest struct {
 
 func (x *DeleteSessionRequest) Reset() {
 	*x = DeleteSessionRequest{}
-	mi := &file_session_proto_msgTypes[28]
+	mi := &file_session_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2164,7 +2281,7 @@ func (x *DeleteSessionRequest) String() string {
 func (*DeleteSessionRequest) ProtoMessage() {}
 
 func (x *DeleteSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_session_proto_msgTypes[28]
+	mi := &file_session_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2177,7 +2294,7 @@ func (x *DeleteSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteSessionRequest.ProtoReflect.Descriptor instead.
 func (*DeleteSessionRequest) Descriptor() ([]byte, []int) {
-	return file_session_proto_rawDescGZIP(), []int{28}
+	return file_session_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *DeleteSessionRequest) GetName() string {
@@ -2195,7 +2312,7 @@ type DeleteSessionResponse struct {
 
 func (x *DeleteSessionResponse) Reset() {
 	*x = DeleteSessionResponse{}
-	mi := &file_session_proto_msgTypes[29]
+	mi := &file_session_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2207,7 +2324,7 @@ func (x *DeleteSessionResponse) String() string {
 func (*DeleteSessionResponse) ProtoMessage() {}
 
 func (x *DeleteSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_session_proto_msgTypes[29]
+	mi := &file_session_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2220,7 +2337,7 @@ func (x *DeleteSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteSessionResponse.ProtoReflect.Descriptor instead.
 func (*DeleteSessionResponse) Descriptor() ([]byte, []int) {
-	return file_session_proto_rawDescGZIP(), []int{29}
+	return file_session_proto_rawDescGZIP(), []int{30}
 }
 
 type ListRunsRequest struct {
@@ -2241,7 +2358,7 @@ type ListRunsRequest struct {
 
 func (x *ListRunsRequest) Reset() {
 	*x = ListRunsRequest{}
-	mi := &file_session_proto_msgTypes[30]
+	mi := &file_session_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2253,7 +2370,7 @@ func (x *ListRunsRequest) String() string {
 func (*ListRunsRequest) ProtoMessage() {}
 
 func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_session_proto_msgTypes[30]
+	mi := &file_session_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2266,7 +2383,7 @@ func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsRequest.ProtoReflect.Descriptor instead.
 func (*ListRunsRequest) Descriptor() ([]byte, []int) {
-	return file_session_proto_rawDescGZIP(), []int{30}
+	return file_session_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ListRunsRequest) GetFrom() *timestamppb.Timestamp {
@@ -2316,7 +2433,7 @@ type ListRunsResponse struct {
 
 func (x *ListRunsResponse) Reset() {
 	*x = ListRunsResponse{}
-	mi := &file_session_proto_msgTypes[31]
+	mi := &file_session_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2328,7 +2445,7 @@ func (x *ListRunsResponse) String() string {
 func (*ListRunsResponse) ProtoMessage() {}
 
 func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_session_proto_msgTypes[31]
+	mi := &file_session_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2341,7 +2458,7 @@ func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsResponse.ProtoReflect.Descriptor instead.
 func (*ListRunsResponse) Descriptor() ([]byte, []int) {
-	return file_session_proto_rawDescGZIP(), []int{31}
+	return file_session_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ListRunsResponse) GetRuns() []*Run {
@@ -2358,6 +2475,114 @@ func (x *ListRunsResponse) GetNextPageToken() string {
 	return ""
 }
 
+type ExplainPairRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Agent that sends.
+	Source string `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
+	// Agent that receives.
+	Destination string `protobuf:"bytes,2,opt,name=destination,proto3" json:"destination,omitempty"`
+	// Session; empty: one that measures the pair, else one that did or will.
+	Session       string `protobuf:"bytes,3,opt,name=session,proto3" json:"session,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainPairRequest) Reset() {
+	*x = ExplainPairRequest{}
+	mi := &file_session_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainPairRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainPairRequest) ProtoMessage() {}
+
+func (x *ExplainPairRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_session_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainPairRequest.ProtoReflect.Descriptor instead.
+func (*ExplainPairRequest) Descriptor() ([]byte, []int) {
+	return file_session_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *ExplainPairRequest) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *ExplainPairRequest) GetDestination() string {
+	if x != nil {
+		return x.Destination
+	}
+	return ""
+}
+
+func (x *ExplainPairRequest) GetSession() string {
+	if x != nil {
+		return x.Session
+	}
+	return ""
+}
+
+type ExplainPairResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// From the agents to the marks. Without one that is a warning or an error, the pair is measured.
+	Reasons       []*Reason `protobuf:"bytes,1,rep,name=reasons,proto3" json:"reasons,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainPairResponse) Reset() {
+	*x = ExplainPairResponse{}
+	mi := &file_session_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainPairResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainPairResponse) ProtoMessage() {}
+
+func (x *ExplainPairResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_session_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainPairResponse.ProtoReflect.Descriptor instead.
+func (*ExplainPairResponse) Descriptor() ([]byte, []int) {
+	return file_session_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *ExplainPairResponse) GetReasons() []*Reason {
+	if x != nil {
+		return x.Reasons
+	}
+	return nil
+}
+
 type ListPointsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -2366,7 +2591,7 @@ type ListPointsRequest struct {
 
 func (x *ListPointsRequest) Reset() {
 	*x = ListPointsRequest{}
-	mi := &file_session_proto_msgTypes[32]
+	mi := &file_session_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2378,7 +2603,7 @@ func (x *ListPointsRequest) String() string {
 func (*ListPointsRequest) ProtoMessage() {}
 
 func (x *ListPointsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_session_proto_msgTypes[32]
+	mi := &file_session_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2391,7 +2616,7 @@ func (x *ListPointsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPointsRequest.ProtoReflect.Descriptor instead.
 func (*ListPointsRequest) Descriptor() ([]byte, []int) {
-	return file_session_proto_rawDescGZIP(), []int{32}
+	return file_session_proto_rawDescGZIP(), []int{35}
 }
 
 type ListPointsResponse struct {
@@ -2408,7 +2633,7 @@ type ListPointsResponse struct {
 
 func (x *ListPointsResponse) Reset() {
 	*x = ListPointsResponse{}
-	mi := &file_session_proto_msgTypes[33]
+	mi := &file_session_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2420,7 +2645,7 @@ func (x *ListPointsResponse) String() string {
 func (*ListPointsResponse) ProtoMessage() {}
 
 func (x *ListPointsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_session_proto_msgTypes[33]
+	mi := &file_session_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2433,7 +2658,7 @@ func (x *ListPointsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPointsResponse.ProtoReflect.Descriptor instead.
 func (*ListPointsResponse) Descriptor() ([]byte, []int) {
-	return file_session_proto_rawDescGZIP(), []int{33}
+	return file_session_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ListPointsResponse) GetPoints() []*Point {
@@ -2579,7 +2804,16 @@ const file_session_proto_rawDesc = "" +
 	"\brevision\x18\v \x01(\x04R\brevision\"@\n" +
 	"\x04Pair\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12 \n" +
-	"\vdestination\x18\x02 \x01(\tR\vdestination\"9\n" +
+	"\vdestination\x18\x02 \x01(\tR\vdestination\"\xd8\x01\n" +
+	"\x06Reason\x12\x14\n" +
+	"\x05where\x18\x01 \x01(\tR\x05where\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
+	"\x05level\x18\x03 \x01(\tR\x05level\x12\x14\n" +
+	"\x05found\x18\x04 \x01(\tR\x05found\x12\x16\n" +
+	"\x06advice\x18\x05 \x01(\tR\x06advice\x120\n" +
+	"\x05since\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x14\n" +
+	"\x05agent\x18\a \x01(\tR\x05agent\x12\x18\n" +
+	"\asession\x18\b \x01(\tR\asession\"9\n" +
 	"\aProblem\x12\x14\n" +
 	"\x05field\x18\x01 \x01(\tR\x05field\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\"V\n" +
@@ -2616,10 +2850,11 @@ const file_session_proto_rawDesc = "" +
 	"\bsessions\x18\x01 \x03(\v2\x13.pillion.v1.SessionR\bsessions\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"'\n" +
 	"\x11GetSessionRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"h\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"\x96\x01\n" +
 	"\x12GetSessionResponse\x12-\n" +
 	"\asession\x18\x01 \x01(\v2\x13.pillion.v1.SessionR\asession\x12#\n" +
-	"\x04runs\x18\x02 \x03(\v2\x0f.pillion.v1.RunR\x04runs\"C\n" +
+	"\x04runs\x18\x02 \x03(\v2\x0f.pillion.v1.RunR\x04runs\x12,\n" +
+	"\areasons\x18\x03 \x03(\v2\x12.pillion.v1.ReasonR\areasons\"C\n" +
 	"\x14ChangeSessionRequest\x12+\n" +
 	"\x04spec\x18\x01 \x01(\v2\x17.pillion.v1.SessionSpecR\x04spec\"b\n" +
 	"\x15ChangeSessionResponse\x12-\n" +
@@ -2649,12 +2884,18 @@ const file_session_proto_rawDesc = "" +
 	"page_token\x18\x05 \x01(\tR\tpageToken\"_\n" +
 	"\x10ListRunsResponse\x12#\n" +
 	"\x04runs\x18\x01 \x03(\v2\x0f.pillion.v1.RunR\x04runs\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x13\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"h\n" +
+	"\x12ExplainPairRequest\x12\x16\n" +
+	"\x06source\x18\x01 \x01(\tR\x06source\x12 \n" +
+	"\vdestination\x18\x02 \x01(\tR\vdestination\x12\x18\n" +
+	"\asession\x18\x03 \x01(\tR\asession\"C\n" +
+	"\x13ExplainPairResponse\x12,\n" +
+	"\areasons\x18\x01 \x03(\v2\x12.pillion.v1.ReasonR\areasons\"\x13\n" +
 	"\x11ListPointsRequest\"\xa1\x01\n" +
 	"\x12ListPointsResponse\x12)\n" +
 	"\x06points\x18\x01 \x03(\v2\x11.pillion.v1.PointR\x06points\x123\n" +
 	"\bsettings\x18\x02 \x03(\v2\x17.pillion.v1.PointOptionR\bsettings\x12+\n" +
-	"\amodules\x18\x03 \x03(\v2\x11.pillion.v1.PointR\amodules2\xa8\a\n" +
+	"\amodules\x18\x03 \x03(\v2\x11.pillion.v1.PointR\amodules2\xfd\a\n" +
 	"\x0eSessionService\x12S\n" +
 	"\vPlanSession\x12\x1e.pillion.v1.PlanSessionRequest\x1a\x1f.pillion.v1.PlanSessionResponse\"\x03\x90\x02\x01\x12T\n" +
 	"\rCreateSession\x12 .pillion.v1.CreateSessionRequest\x1a!.pillion.v1.CreateSessionResponse\x12V\n" +
@@ -2665,7 +2906,8 @@ const file_session_proto_rawDesc = "" +
 	"\fPauseSession\x12\x1f.pillion.v1.PauseSessionRequest\x1a .pillion.v1.PauseSessionResponse\x12T\n" +
 	"\rResumeSession\x12 .pillion.v1.ResumeSessionRequest\x1a!.pillion.v1.ResumeSessionResponse\x12N\n" +
 	"\vStopSession\x12\x1e.pillion.v1.StopSessionRequest\x1a\x1f.pillion.v1.StopSessionResponse\x12T\n" +
-	"\rDeleteSession\x12 .pillion.v1.DeleteSessionRequest\x1a!.pillion.v1.DeleteSessionResponse\x12P\n" +
+	"\rDeleteSession\x12 .pillion.v1.DeleteSessionRequest\x1a!.pillion.v1.DeleteSessionResponse\x12S\n" +
+	"\vExplainPair\x12\x1e.pillion.v1.ExplainPairRequest\x1a\x1f.pillion.v1.ExplainPairResponse\"\x03\x90\x02\x01\x12P\n" +
 	"\n" +
 	"ListPoints\x12\x1d.pillion.v1.ListPointsRequest\x1a\x1e.pillion.v1.ListPointsResponse\"\x03\x90\x02\x01\x12J\n" +
 	"\bListRuns\x12\x1b.pillion.v1.ListRunsRequest\x1a\x1c.pillion.v1.ListRunsResponse\"\x03\x90\x02\x01B%Z#pillion.dev/api/pillionv1;pillionv1b\x06proto3"
@@ -2682,7 +2924,7 @@ func file_session_proto_rawDescGZIP() []byte {
 	return file_session_proto_rawDescData
 }
 
-var file_session_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
+var file_session_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
 var file_session_proto_goTypes = []any{
 	(*SessionSpec)(nil),           // 0: pillion.v1.SessionSpec
 	(*PointRequest)(nil),          // 1: pillion.v1.PointRequest
@@ -2693,121 +2935,129 @@ var file_session_proto_goTypes = []any{
 	(*Sampling)(nil),              // 6: pillion.v1.Sampling
 	(*Session)(nil),               // 7: pillion.v1.Session
 	(*Pair)(nil),                  // 8: pillion.v1.Pair
-	(*Problem)(nil),               // 9: pillion.v1.Problem
-	(*Step)(nil),                  // 10: pillion.v1.Step
-	(*Run)(nil),                   // 11: pillion.v1.Run
-	(*PlanSessionRequest)(nil),    // 12: pillion.v1.PlanSessionRequest
-	(*PlanSessionResponse)(nil),   // 13: pillion.v1.PlanSessionResponse
-	(*CreateSessionRequest)(nil),  // 14: pillion.v1.CreateSessionRequest
-	(*CreateSessionResponse)(nil), // 15: pillion.v1.CreateSessionResponse
-	(*ListSessionsRequest)(nil),   // 16: pillion.v1.ListSessionsRequest
-	(*ListSessionsResponse)(nil),  // 17: pillion.v1.ListSessionsResponse
-	(*GetSessionRequest)(nil),     // 18: pillion.v1.GetSessionRequest
-	(*GetSessionResponse)(nil),    // 19: pillion.v1.GetSessionResponse
-	(*ChangeSessionRequest)(nil),  // 20: pillion.v1.ChangeSessionRequest
-	(*ChangeSessionResponse)(nil), // 21: pillion.v1.ChangeSessionResponse
-	(*PauseSessionRequest)(nil),   // 22: pillion.v1.PauseSessionRequest
-	(*PauseSessionResponse)(nil),  // 23: pillion.v1.PauseSessionResponse
-	(*ResumeSessionRequest)(nil),  // 24: pillion.v1.ResumeSessionRequest
-	(*ResumeSessionResponse)(nil), // 25: pillion.v1.ResumeSessionResponse
-	(*StopSessionRequest)(nil),    // 26: pillion.v1.StopSessionRequest
-	(*StopSessionResponse)(nil),   // 27: pillion.v1.StopSessionResponse
-	(*DeleteSessionRequest)(nil),  // 28: pillion.v1.DeleteSessionRequest
-	(*DeleteSessionResponse)(nil), // 29: pillion.v1.DeleteSessionResponse
-	(*ListRunsRequest)(nil),       // 30: pillion.v1.ListRunsRequest
-	(*ListRunsResponse)(nil),      // 31: pillion.v1.ListRunsResponse
-	(*ListPointsRequest)(nil),     // 32: pillion.v1.ListPointsRequest
-	(*ListPointsResponse)(nil),    // 33: pillion.v1.ListPointsResponse
-	nil,                           // 34: pillion.v1.SessionSpec.SamplingForEntry
-	nil,                           // 35: pillion.v1.SessionSpec.DeviceEntry
-	nil,                           // 36: pillion.v1.SessionSpec.TransitEntry
-	nil,                           // 37: pillion.v1.PointRequest.OptionsEntry
-	nil,                           // 38: pillion.v1.PointOption.WordsEntry
-	(*durationpb.Duration)(nil),   // 39: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 40: google.protobuf.Timestamp
-	(*Column)(nil),                // 41: pillion.v1.Column
-	(*Task)(nil),                  // 42: pillion.v1.Task
+	(*Reason)(nil),                // 9: pillion.v1.Reason
+	(*Problem)(nil),               // 10: pillion.v1.Problem
+	(*Step)(nil),                  // 11: pillion.v1.Step
+	(*Run)(nil),                   // 12: pillion.v1.Run
+	(*PlanSessionRequest)(nil),    // 13: pillion.v1.PlanSessionRequest
+	(*PlanSessionResponse)(nil),   // 14: pillion.v1.PlanSessionResponse
+	(*CreateSessionRequest)(nil),  // 15: pillion.v1.CreateSessionRequest
+	(*CreateSessionResponse)(nil), // 16: pillion.v1.CreateSessionResponse
+	(*ListSessionsRequest)(nil),   // 17: pillion.v1.ListSessionsRequest
+	(*ListSessionsResponse)(nil),  // 18: pillion.v1.ListSessionsResponse
+	(*GetSessionRequest)(nil),     // 19: pillion.v1.GetSessionRequest
+	(*GetSessionResponse)(nil),    // 20: pillion.v1.GetSessionResponse
+	(*ChangeSessionRequest)(nil),  // 21: pillion.v1.ChangeSessionRequest
+	(*ChangeSessionResponse)(nil), // 22: pillion.v1.ChangeSessionResponse
+	(*PauseSessionRequest)(nil),   // 23: pillion.v1.PauseSessionRequest
+	(*PauseSessionResponse)(nil),  // 24: pillion.v1.PauseSessionResponse
+	(*ResumeSessionRequest)(nil),  // 25: pillion.v1.ResumeSessionRequest
+	(*ResumeSessionResponse)(nil), // 26: pillion.v1.ResumeSessionResponse
+	(*StopSessionRequest)(nil),    // 27: pillion.v1.StopSessionRequest
+	(*StopSessionResponse)(nil),   // 28: pillion.v1.StopSessionResponse
+	(*DeleteSessionRequest)(nil),  // 29: pillion.v1.DeleteSessionRequest
+	(*DeleteSessionResponse)(nil), // 30: pillion.v1.DeleteSessionResponse
+	(*ListRunsRequest)(nil),       // 31: pillion.v1.ListRunsRequest
+	(*ListRunsResponse)(nil),      // 32: pillion.v1.ListRunsResponse
+	(*ExplainPairRequest)(nil),    // 33: pillion.v1.ExplainPairRequest
+	(*ExplainPairResponse)(nil),   // 34: pillion.v1.ExplainPairResponse
+	(*ListPointsRequest)(nil),     // 35: pillion.v1.ListPointsRequest
+	(*ListPointsResponse)(nil),    // 36: pillion.v1.ListPointsResponse
+	nil,                           // 37: pillion.v1.SessionSpec.SamplingForEntry
+	nil,                           // 38: pillion.v1.SessionSpec.DeviceEntry
+	nil,                           // 39: pillion.v1.SessionSpec.TransitEntry
+	nil,                           // 40: pillion.v1.PointRequest.OptionsEntry
+	nil,                           // 41: pillion.v1.PointOption.WordsEntry
+	(*durationpb.Duration)(nil),   // 42: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 43: google.protobuf.Timestamp
+	(*Column)(nil),                // 44: pillion.v1.Column
+	(*Task)(nil),                  // 45: pillion.v1.Task
 }
 var file_session_proto_depIdxs = []int32{
 	6,  // 0: pillion.v1.SessionSpec.sampling:type_name -> pillion.v1.Sampling
-	34, // 1: pillion.v1.SessionSpec.sampling_for:type_name -> pillion.v1.SessionSpec.SamplingForEntry
-	39, // 2: pillion.v1.SessionSpec.interval:type_name -> google.protobuf.Duration
-	35, // 3: pillion.v1.SessionSpec.device:type_name -> pillion.v1.SessionSpec.DeviceEntry
-	39, // 4: pillion.v1.SessionSpec.lease:type_name -> google.protobuf.Duration
-	39, // 5: pillion.v1.SessionSpec.trace:type_name -> google.protobuf.Duration
-	40, // 6: pillion.v1.SessionSpec.start:type_name -> google.protobuf.Timestamp
-	39, // 7: pillion.v1.SessionSpec.duration:type_name -> google.protobuf.Duration
+	37, // 1: pillion.v1.SessionSpec.sampling_for:type_name -> pillion.v1.SessionSpec.SamplingForEntry
+	42, // 2: pillion.v1.SessionSpec.interval:type_name -> google.protobuf.Duration
+	38, // 3: pillion.v1.SessionSpec.device:type_name -> pillion.v1.SessionSpec.DeviceEntry
+	42, // 4: pillion.v1.SessionSpec.lease:type_name -> google.protobuf.Duration
+	42, // 5: pillion.v1.SessionSpec.trace:type_name -> google.protobuf.Duration
+	43, // 6: pillion.v1.SessionSpec.start:type_name -> google.protobuf.Timestamp
+	42, // 7: pillion.v1.SessionSpec.duration:type_name -> google.protobuf.Duration
 	1,  // 8: pillion.v1.SessionSpec.points:type_name -> pillion.v1.PointRequest
-	36, // 9: pillion.v1.SessionSpec.transit:type_name -> pillion.v1.SessionSpec.TransitEntry
-	39, // 10: pillion.v1.SessionSpec.hops_gap:type_name -> google.protobuf.Duration
-	39, // 11: pillion.v1.SessionSpec.idle:type_name -> google.protobuf.Duration
-	39, // 12: pillion.v1.SessionSpec.block:type_name -> google.protobuf.Duration
-	37, // 13: pillion.v1.PointRequest.options:type_name -> pillion.v1.PointRequest.OptionsEntry
+	39, // 9: pillion.v1.SessionSpec.transit:type_name -> pillion.v1.SessionSpec.TransitEntry
+	42, // 10: pillion.v1.SessionSpec.hops_gap:type_name -> google.protobuf.Duration
+	42, // 11: pillion.v1.SessionSpec.idle:type_name -> google.protobuf.Duration
+	42, // 12: pillion.v1.SessionSpec.block:type_name -> google.protobuf.Duration
+	40, // 13: pillion.v1.PointRequest.options:type_name -> pillion.v1.PointRequest.OptionsEntry
 	3,  // 14: pillion.v1.Point.options:type_name -> pillion.v1.PointOption
 	4,  // 15: pillion.v1.Point.views:type_name -> pillion.v1.PointView
 	5,  // 16: pillion.v1.Point.streams:type_name -> pillion.v1.PointStream
-	38, // 17: pillion.v1.PointOption.words:type_name -> pillion.v1.PointOption.WordsEntry
-	41, // 18: pillion.v1.PointStream.columns:type_name -> pillion.v1.Column
-	39, // 19: pillion.v1.Sampling.min_gap:type_name -> google.protobuf.Duration
+	41, // 17: pillion.v1.PointOption.words:type_name -> pillion.v1.PointOption.WordsEntry
+	44, // 18: pillion.v1.PointStream.columns:type_name -> pillion.v1.Column
+	42, // 19: pillion.v1.Sampling.min_gap:type_name -> google.protobuf.Duration
 	0,  // 20: pillion.v1.Session.spec:type_name -> pillion.v1.SessionSpec
-	40, // 21: pillion.v1.Session.created:type_name -> google.protobuf.Timestamp
-	40, // 22: pillion.v1.Session.next_start:type_name -> google.protobuf.Timestamp
-	40, // 23: pillion.v1.Session.started:type_name -> google.protobuf.Timestamp
-	40, // 24: pillion.v1.Session.ends:type_name -> google.protobuf.Timestamp
+	43, // 21: pillion.v1.Session.created:type_name -> google.protobuf.Timestamp
+	43, // 22: pillion.v1.Session.next_start:type_name -> google.protobuf.Timestamp
+	43, // 23: pillion.v1.Session.started:type_name -> google.protobuf.Timestamp
+	43, // 24: pillion.v1.Session.ends:type_name -> google.protobuf.Timestamp
 	8,  // 25: pillion.v1.Session.pairs:type_name -> pillion.v1.Pair
-	42, // 26: pillion.v1.Session.tasks:type_name -> pillion.v1.Task
-	40, // 27: pillion.v1.Run.start:type_name -> google.protobuf.Timestamp
-	40, // 28: pillion.v1.Run.end:type_name -> google.protobuf.Timestamp
-	0,  // 29: pillion.v1.PlanSessionRequest.spec:type_name -> pillion.v1.SessionSpec
-	0,  // 30: pillion.v1.PlanSessionResponse.spec:type_name -> pillion.v1.SessionSpec
-	9,  // 31: pillion.v1.PlanSessionResponse.problems:type_name -> pillion.v1.Problem
-	8,  // 32: pillion.v1.PlanSessionResponse.pairs:type_name -> pillion.v1.Pair
-	10, // 33: pillion.v1.PlanSessionResponse.steps:type_name -> pillion.v1.Step
-	40, // 34: pillion.v1.PlanSessionResponse.starts:type_name -> google.protobuf.Timestamp
-	0,  // 35: pillion.v1.CreateSessionRequest.spec:type_name -> pillion.v1.SessionSpec
-	7,  // 36: pillion.v1.CreateSessionResponse.session:type_name -> pillion.v1.Session
-	7,  // 37: pillion.v1.ListSessionsResponse.sessions:type_name -> pillion.v1.Session
-	7,  // 38: pillion.v1.GetSessionResponse.session:type_name -> pillion.v1.Session
-	11, // 39: pillion.v1.GetSessionResponse.runs:type_name -> pillion.v1.Run
-	0,  // 40: pillion.v1.ChangeSessionRequest.spec:type_name -> pillion.v1.SessionSpec
-	7,  // 41: pillion.v1.ChangeSessionResponse.session:type_name -> pillion.v1.Session
-	7,  // 42: pillion.v1.PauseSessionResponse.session:type_name -> pillion.v1.Session
-	7,  // 43: pillion.v1.ResumeSessionResponse.session:type_name -> pillion.v1.Session
-	7,  // 44: pillion.v1.StopSessionResponse.session:type_name -> pillion.v1.Session
-	40, // 45: pillion.v1.ListRunsRequest.from:type_name -> google.protobuf.Timestamp
-	40, // 46: pillion.v1.ListRunsRequest.to:type_name -> google.protobuf.Timestamp
-	11, // 47: pillion.v1.ListRunsResponse.runs:type_name -> pillion.v1.Run
-	2,  // 48: pillion.v1.ListPointsResponse.points:type_name -> pillion.v1.Point
-	3,  // 49: pillion.v1.ListPointsResponse.settings:type_name -> pillion.v1.PointOption
-	2,  // 50: pillion.v1.ListPointsResponse.modules:type_name -> pillion.v1.Point
-	6,  // 51: pillion.v1.SessionSpec.SamplingForEntry.value:type_name -> pillion.v1.Sampling
-	12, // 52: pillion.v1.SessionService.PlanSession:input_type -> pillion.v1.PlanSessionRequest
-	14, // 53: pillion.v1.SessionService.CreateSession:input_type -> pillion.v1.CreateSessionRequest
-	16, // 54: pillion.v1.SessionService.ListSessions:input_type -> pillion.v1.ListSessionsRequest
-	18, // 55: pillion.v1.SessionService.GetSession:input_type -> pillion.v1.GetSessionRequest
-	20, // 56: pillion.v1.SessionService.ChangeSession:input_type -> pillion.v1.ChangeSessionRequest
-	22, // 57: pillion.v1.SessionService.PauseSession:input_type -> pillion.v1.PauseSessionRequest
-	24, // 58: pillion.v1.SessionService.ResumeSession:input_type -> pillion.v1.ResumeSessionRequest
-	26, // 59: pillion.v1.SessionService.StopSession:input_type -> pillion.v1.StopSessionRequest
-	28, // 60: pillion.v1.SessionService.DeleteSession:input_type -> pillion.v1.DeleteSessionRequest
-	32, // 61: pillion.v1.SessionService.ListPoints:input_type -> pillion.v1.ListPointsRequest
-	30, // 62: pillion.v1.SessionService.ListRuns:input_type -> pillion.v1.ListRunsRequest
-	13, // 63: pillion.v1.SessionService.PlanSession:output_type -> pillion.v1.PlanSessionResponse
-	15, // 64: pillion.v1.SessionService.CreateSession:output_type -> pillion.v1.CreateSessionResponse
-	17, // 65: pillion.v1.SessionService.ListSessions:output_type -> pillion.v1.ListSessionsResponse
-	19, // 66: pillion.v1.SessionService.GetSession:output_type -> pillion.v1.GetSessionResponse
-	21, // 67: pillion.v1.SessionService.ChangeSession:output_type -> pillion.v1.ChangeSessionResponse
-	23, // 68: pillion.v1.SessionService.PauseSession:output_type -> pillion.v1.PauseSessionResponse
-	25, // 69: pillion.v1.SessionService.ResumeSession:output_type -> pillion.v1.ResumeSessionResponse
-	27, // 70: pillion.v1.SessionService.StopSession:output_type -> pillion.v1.StopSessionResponse
-	29, // 71: pillion.v1.SessionService.DeleteSession:output_type -> pillion.v1.DeleteSessionResponse
-	33, // 72: pillion.v1.SessionService.ListPoints:output_type -> pillion.v1.ListPointsResponse
-	31, // 73: pillion.v1.SessionService.ListRuns:output_type -> pillion.v1.ListRunsResponse
-	63, // [63:74] is the sub-list for method output_type
-	52, // [52:63] is the sub-list for method input_type
-	52, // [52:52] is the sub-list for extension type_name
-	52, // [52:52] is the sub-list for extension extendee
-	0,  // [0:52] is the sub-list for field type_name
+	45, // 26: pillion.v1.Session.tasks:type_name -> pillion.v1.Task
+	43, // 27: pillion.v1.Reason.since:type_name -> google.protobuf.Timestamp
+	43, // 28: pillion.v1.Run.start:type_name -> google.protobuf.Timestamp
+	43, // 29: pillion.v1.Run.end:type_name -> google.protobuf.Timestamp
+	0,  // 30: pillion.v1.PlanSessionRequest.spec:type_name -> pillion.v1.SessionSpec
+	0,  // 31: pillion.v1.PlanSessionResponse.spec:type_name -> pillion.v1.SessionSpec
+	10, // 32: pillion.v1.PlanSessionResponse.problems:type_name -> pillion.v1.Problem
+	8,  // 33: pillion.v1.PlanSessionResponse.pairs:type_name -> pillion.v1.Pair
+	11, // 34: pillion.v1.PlanSessionResponse.steps:type_name -> pillion.v1.Step
+	43, // 35: pillion.v1.PlanSessionResponse.starts:type_name -> google.protobuf.Timestamp
+	0,  // 36: pillion.v1.CreateSessionRequest.spec:type_name -> pillion.v1.SessionSpec
+	7,  // 37: pillion.v1.CreateSessionResponse.session:type_name -> pillion.v1.Session
+	7,  // 38: pillion.v1.ListSessionsResponse.sessions:type_name -> pillion.v1.Session
+	7,  // 39: pillion.v1.GetSessionResponse.session:type_name -> pillion.v1.Session
+	12, // 40: pillion.v1.GetSessionResponse.runs:type_name -> pillion.v1.Run
+	9,  // 41: pillion.v1.GetSessionResponse.reasons:type_name -> pillion.v1.Reason
+	0,  // 42: pillion.v1.ChangeSessionRequest.spec:type_name -> pillion.v1.SessionSpec
+	7,  // 43: pillion.v1.ChangeSessionResponse.session:type_name -> pillion.v1.Session
+	7,  // 44: pillion.v1.PauseSessionResponse.session:type_name -> pillion.v1.Session
+	7,  // 45: pillion.v1.ResumeSessionResponse.session:type_name -> pillion.v1.Session
+	7,  // 46: pillion.v1.StopSessionResponse.session:type_name -> pillion.v1.Session
+	43, // 47: pillion.v1.ListRunsRequest.from:type_name -> google.protobuf.Timestamp
+	43, // 48: pillion.v1.ListRunsRequest.to:type_name -> google.protobuf.Timestamp
+	12, // 49: pillion.v1.ListRunsResponse.runs:type_name -> pillion.v1.Run
+	9,  // 50: pillion.v1.ExplainPairResponse.reasons:type_name -> pillion.v1.Reason
+	2,  // 51: pillion.v1.ListPointsResponse.points:type_name -> pillion.v1.Point
+	3,  // 52: pillion.v1.ListPointsResponse.settings:type_name -> pillion.v1.PointOption
+	2,  // 53: pillion.v1.ListPointsResponse.modules:type_name -> pillion.v1.Point
+	6,  // 54: pillion.v1.SessionSpec.SamplingForEntry.value:type_name -> pillion.v1.Sampling
+	13, // 55: pillion.v1.SessionService.PlanSession:input_type -> pillion.v1.PlanSessionRequest
+	15, // 56: pillion.v1.SessionService.CreateSession:input_type -> pillion.v1.CreateSessionRequest
+	17, // 57: pillion.v1.SessionService.ListSessions:input_type -> pillion.v1.ListSessionsRequest
+	19, // 58: pillion.v1.SessionService.GetSession:input_type -> pillion.v1.GetSessionRequest
+	21, // 59: pillion.v1.SessionService.ChangeSession:input_type -> pillion.v1.ChangeSessionRequest
+	23, // 60: pillion.v1.SessionService.PauseSession:input_type -> pillion.v1.PauseSessionRequest
+	25, // 61: pillion.v1.SessionService.ResumeSession:input_type -> pillion.v1.ResumeSessionRequest
+	27, // 62: pillion.v1.SessionService.StopSession:input_type -> pillion.v1.StopSessionRequest
+	29, // 63: pillion.v1.SessionService.DeleteSession:input_type -> pillion.v1.DeleteSessionRequest
+	33, // 64: pillion.v1.SessionService.ExplainPair:input_type -> pillion.v1.ExplainPairRequest
+	35, // 65: pillion.v1.SessionService.ListPoints:input_type -> pillion.v1.ListPointsRequest
+	31, // 66: pillion.v1.SessionService.ListRuns:input_type -> pillion.v1.ListRunsRequest
+	14, // 67: pillion.v1.SessionService.PlanSession:output_type -> pillion.v1.PlanSessionResponse
+	16, // 68: pillion.v1.SessionService.CreateSession:output_type -> pillion.v1.CreateSessionResponse
+	18, // 69: pillion.v1.SessionService.ListSessions:output_type -> pillion.v1.ListSessionsResponse
+	20, // 70: pillion.v1.SessionService.GetSession:output_type -> pillion.v1.GetSessionResponse
+	22, // 71: pillion.v1.SessionService.ChangeSession:output_type -> pillion.v1.ChangeSessionResponse
+	24, // 72: pillion.v1.SessionService.PauseSession:output_type -> pillion.v1.PauseSessionResponse
+	26, // 73: pillion.v1.SessionService.ResumeSession:output_type -> pillion.v1.ResumeSessionResponse
+	28, // 74: pillion.v1.SessionService.StopSession:output_type -> pillion.v1.StopSessionResponse
+	30, // 75: pillion.v1.SessionService.DeleteSession:output_type -> pillion.v1.DeleteSessionResponse
+	34, // 76: pillion.v1.SessionService.ExplainPair:output_type -> pillion.v1.ExplainPairResponse
+	36, // 77: pillion.v1.SessionService.ListPoints:output_type -> pillion.v1.ListPointsResponse
+	32, // 78: pillion.v1.SessionService.ListRuns:output_type -> pillion.v1.ListRunsResponse
+	67, // [67:79] is the sub-list for method output_type
+	55, // [55:67] is the sub-list for method input_type
+	55, // [55:55] is the sub-list for extension type_name
+	55, // [55:55] is the sub-list for extension extendee
+	0,  // [0:55] is the sub-list for field type_name
 }
 
 func init() { file_session_proto_init() }
@@ -2823,7 +3073,7 @@ func file_session_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_session_proto_rawDesc), len(file_session_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   39,
+			NumMessages:   42,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

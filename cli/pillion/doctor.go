@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"time"
 
 	"connectrpc.com/connect"
 
 	"pillion.dev/api"
 	"pillion.dev/api/pillionv1"
 	"pillion.dev/cli/terminal"
+	"pillion.dev/session"
 )
 
 type doctorCmd struct {
@@ -36,6 +36,12 @@ Examples:
   pillion doctor north1 south1
   pillion doctor north1 south1 --measure`
 }
+
+const (
+	levelOK, levelWarning, levelError = session.LevelOK, session.LevelWarning, session.LevelError
+
+	stateConnected = "connected"
+)
 
 // finding is the result of one check of an agent, or of the way between two.
 type finding struct {
@@ -149,5 +155,5 @@ func (c *doctorCmd) between(ctx context.Context, a *app, first, second string) (
 			return nil, err
 		}
 	}
-	return w.findings(time.Now()), nil
+	return w.findings(), nil
 }

@@ -172,7 +172,9 @@ func (f *fake) GetSession(_ context.Context, r *pillionv1.GetSessionRequest) (*p
 	if r.Name != "web" {
 		return nil, connect.NewError(connect.CodeNotFound, fmt.Errorf("no session %q", r.Name))
 	}
-	return &pillionv1.GetSessionResponse{Session: f.session(), Runs: cannedRuns()}, nil
+	return &pillionv1.GetSessionResponse{Session: f.session(), Runs: cannedRuns(), Reasons: []*pillionv1.Reason{{
+		Where: "south1", Name: "source", Level: "error", Found: "source on south1: device eth0 has no BPF hook", Advice: "update the kernel", Agent: "south1", Session: "web",
+	}}}, nil
 }
 
 func cannedRuns() []*pillionv1.Run {

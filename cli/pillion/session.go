@@ -76,15 +76,17 @@ func (c *sessionShowCmd) Run(ctx context.Context, a *app, client *api.Client) er
 		return failed("show session "+c.Name, err)
 	}
 	return a.show(answer, sessionTable(answer.GetSession()), func(w io.Writer) error {
-		return writeSession(w, a.color, answer.GetSession(), answer.GetRuns())
+		return writeSession(w, a.color, answer)
 	})
 }
 
-func writeSession(w io.Writer, color bool, s *pillionv1.Session, runs []*pillionv1.Run) error {
-	f := facts{}
+func writeSession(w io.Writer, color bool, answer *pillionv1.GetSessionResponse) error {
+	s, f := answer.GetSession(), facts{}
 	f.add("name", s.GetSpec().GetName())
 	f.add("state", s.GetState())
-	f.add("reason", s.GetReason())
+	if len(answer.GetReasons()) == 0 {
+		f.add("reason", s.GetReason())
+	}
 	f.add("created", when(s.GetCreated()).shown)
 	f.add("created by", s.GetCreatedBy())
 	f.add("started", when(s.GetStarted()).shown)
@@ -92,7 +94,16 @@ func writeSession(w io.Writer, color bool, s *pillionv1.Session, runs []*pillion
 	f.add("next start", when(s.GetNextStart()).shown)
 	f.add("pairs", pairNames(s.GetPairs()))
 	specFacts(&f, s.GetSpec())
-	return f.write(w, color, taskTable(s.GetTasks()), runTable(runs))
+	return f.write(w, color, reasonTable(answer.GetReasons()), taskTable(s.GetTasks()), runTable(answer.GetRuns()))
+}
+
+// reasonTable lists why a session is not measured, or less than it asks for.
+func reasonTable(reasons []*pillionv1.Reason) *table {
+	t := newTable("agent", "check", "level", "found=REASON", "since", "advice")
+	for _, r := range reasons {
+		t.add(text(r.Agent), text(r.Name), text(r.Level), text(r.Found), when(r.Since), text(r.Advice))
+	}
+	return t
 }
 
 func pairNames(pairs []*pillionv1.Pair) string {

@@ -62,6 +62,9 @@ func TestStartWaitsForDestination(t *testing.T) {
 		if !strings.Contains(s.Reason, "destination on h2: kernel too old") {
 			t.Errorf("reason %q", s.Reason)
 		}
+		if len(s.Reasons) == 0 || s.Reasons[0].Agent != "h2" || s.Reasons[0].Name != roleDestination || s.Reasons[0].Level != session.LevelError || s.Reasons[0].Advice == "" {
+			t.Errorf("reasons %+v", s.Reasons)
+		}
 		b.until("h1 marks to h3", func() bool { return b.marks("h1", "web", "h3") })
 		b.on("h1", func(h *host) {
 			if got := describe(h.applied); got != " web>h3" {

@@ -40,7 +40,34 @@ type Session struct {
 	Ends      time.Time // zero: when it is stopped
 	Pairs     []session.Pair
 	Tasks     []Task
-	Revision  uint64
+	// Reasons are why it is not measured, or less than it asks for: what is in Reason and more, and the limits of tasks.
+	Reasons  []session.Reason
+	Revision uint64
+}
+
+// Active reports whether a session measures, or begins to.
+func (s *Session) Active() bool {
+	return slices.Contains([]string{Starting, Running, Degraded}, s.State)
+}
+
+// Resting is why a session that is not active measures nothing.
+func (s *Session) Resting() session.Reason {
+	name := s.Spec.Name
+	one := session.Reason{Check: session.Check{Name: session.CheckSession, Level: session.LevelWarning, Advice: "pillion session show " + name}, Session: name}
+	switch {
+	case s.State == Paused:
+		one.Found, one.Advice = "is paused: it marks no packets", "pillion session resume "+name
+	case s.State == Scheduled && !s.NextStart.IsZero():
+		one.Found = "measures from " + s.NextStart.UTC().Format(time.RFC3339)
+	case s.State == Scheduled:
+		one.Found = "has not started yet"
+	case s.State == Ended && !s.Ends.IsZero():
+		one.Found, one.Since, one.Advice = "measured until "+s.Ends.UTC().Format(time.RFC3339), s.Ends, "pillion session create starts another one"
+	default:
+		one.Found = "is " + s.State
+	}
+	one.Found = strings.TrimSuffix("session "+name+" "+one.Found+"; "+s.Reason, "; ")
+	return one
 }
 
 // Run is one planned or past run of a session.
@@ -108,6 +135,8 @@ type record struct {
 	refused map[string]string
 	state   string
 	reason  string
+	// reasons are what is in reason, and more of it.
+	reasons []session.Reason
 }
 
 // active reports whether packets are to be marked for it.
@@ -149,6 +178,12 @@ func (c *Control) view(r *record, tasks []Task) Session {
 		v.Started, v.Ends = run.Start, run.End
 	}
 	v.Tasks = tasks
+	if v.Active() {
+		v.Reasons = slices.Concat(r.reasons, limitReasons(tasks))
+	} else {
+		v.Reasons = []session.Reason{v.Resting()}
+	}
+	v.Reasons = v.Reasons[:min(len(v.Reasons), listedMax)]
 	return v
 }
 

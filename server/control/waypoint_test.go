@@ -1,9 +1,6 @@
 package control
 
-import (
-	"strings"
-	"testing"
-)
+import "testing"
 
 // TestWaypointOfASession: a waypoint gets the number of the ingress but no key, and the session says when
 // it does not run or cannot.
@@ -29,8 +26,8 @@ func TestWaypointOfASession(t *testing.T) {
 		r.status = nil
 		_, waits := b.control.faults(b.control.sessions["web"], b.control.Now())
 		b.control.mu.Unlock()
-		if text := strings.Join(waits, "; "); text != "the waypoint on r is not running: delays are not divided there" {
-			t.Errorf("waits for %q", text)
+		if len(waits) != 1 || waits[0].Found != "the waypoint on r is not running: delays are not divided there" {
+			t.Errorf("waits for %+v", waits)
 		}
 	})
 }

@@ -93,6 +93,7 @@ var roles = map[string]rule{
 	pillionv1connect.SessionServiceDeleteSessionProcedure: {operator, leading, refused},
 	pillionv1connect.SessionServiceListRunsProcedure:      {viewer, leading, within},
 	pillionv1connect.SessionServiceListPointsProcedure:    {viewer, leading, open},
+	pillionv1connect.SessionServiceExplainPairProcedure:   {viewer, leading, within},
 
 	pillionv1connect.DataServiceListStreamsProcedure:  {viewer, here, within},
 	pillionv1connect.DataServiceTailProcedure:         {viewer, here, within},

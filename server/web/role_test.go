@@ -97,7 +97,7 @@ func TestViewersReadAndNothingElse(t *testing.T) {
 	reads := map[string][]string{
 		"AgentService":    {"ListAgents", "GetAgent"},
 		"AlarmService":    {"ListAlarms", "ListAlarmRules", "ListSilences"},
-		"SessionService":  {"PlanSession", "ListSessions", "GetSession", "ListRuns", "ListPoints"},
+		"SessionService":  {"PlanSession", "ListSessions", "GetSession", "ListRuns", "ListPoints", "ExplainPair"},
 		"DataService":     {"ListStreams", "Tail", "Series", "ListRows", "Export"},
 		"FlowService":     {"Windows", "WatchWindows", "WatchPairs", "ListFlows", "PairClocks", "SiteMatrix", "TrafficMatrix", "ServiceLevels"},
 		"TopologyService": {"GetTopology", "GetPathChange", "GetRouterDelays"},

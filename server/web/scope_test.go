@@ -140,10 +140,10 @@ func TestScopedSession(t *testing.T) {
 			Points: []session.PointRequest{{Agents: []string{"rival"}}}},
 		State: "running", Reason: "rival is away", CreatedBy: "rival",
 		Pairs: []session.Pair{{Source: "a", Destination: "b"}, {Source: "rival", Destination: "b"}, {Source: "a", Destination: "rival"}},
-		Tasks: []control.Task{{Agent: "rival"}},
+		Tasks: []control.Task{{Agent: "rival"}}, Reasons: []session.Reason{{Agent: "rival"}},
 	}
 	shown, seen := scopedSession(all, nil, scope)
-	if text := sessionMessage(shown).String(); !seen || strings.Contains(text, "rival") || !slices.Equal(shown.Spec.Sources, []string{"a"}) || len(shown.Pairs) != 1 {
+	if text := sessionMessage(shown).String(); !seen || strings.Contains(text, "rival") || !slices.Equal(shown.Spec.Sources, []string{"a"}) || len(shown.Pairs) != 1 || shown.Reasons != nil {
 		t.Errorf("shown %v, %s", seen, text)
 	}
 	if _, seen = scopedSession(all, nil, &archive.Scope{}); seen {

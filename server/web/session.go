@@ -21,6 +21,8 @@ const (
 type sessions struct {
 	control Control
 	now     func() time.Time
+	clocks  Clocks
+	rows    *data
 }
 
 func specOf(message *pillionv1.SessionSpec) (session.Spec, error) {
@@ -97,7 +99,7 @@ func (s *sessions) GetSession(ctx context.Context, request *pillionv1.GetSession
 		}
 	}
 	runs := scopedRuns(s.control, s.control.Runs(s.now().Add(-week), s.now().Add(week), request.GetName()), scopeOf(ctx))
-	return &pillionv1.GetSessionResponse{Session: sessionMessage(found), Runs: runMessages(runs)}, nil
+	return &pillionv1.GetSessionResponse{Session: sessionMessage(found), Runs: runMessages(runs), Reasons: api.Messages[pillionv1.Reason](found.Reasons)}, nil
 }
 
 // unseenSession is what a caller with a scope gets for a session, whether there is one or not.

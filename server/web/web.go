@@ -229,7 +229,7 @@ func (s *Server) routes(ctx context.Context, o Options, seconds *live.Pairs, fil
 	service := func(path string, handler http.Handler) { mux.Handle(path, s.admit(handler)) }
 	service(pillionv1connect.NewAgentServiceHandler(&agents{o.Control}, options))
 	service(pillionv1connect.NewAlarmServiceHandler(&alarms{o.Alarms}, options))
-	service(pillionv1connect.NewSessionServiceHandler(&sessions{o.Control, o.Now}, options))
+	service(pillionv1connect.NewSessionServiceHandler(&sessions{o.Control, o.Now, o.Clocks, rows}, options))
 	service(pillionv1connect.NewDataServiceHandler(rows, options))
 	measured := &flows{rows, seconds, o.SiteLabel, o.Clocks, o.Pods, o.Control, s.scopes}
 	service(pillionv1connect.NewFlowServiceHandler(measured, options))

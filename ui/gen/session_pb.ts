@@ -16,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file session.proto.
  */
 export const file_session: GenFile = /*@__PURE__*/
-  fileDesc("Cg1zZXNzaW9uLnByb3RvEgpwaWxsaW9uLnYxIvsICgtTZXNzaW9uU3BlYxIMCgRuYW1lGAEgASgJEg8KB3NvdXJjZXMYAiADKAkSFAoMZGVzdGluYXRpb25zGAMgAygJEgwKBGJvdGgYBCABKAgSDwoHbW9kdWxlcxgFIAMoCRIQCghlbmNvZGluZxgGIAEoCRIOCgZmYW1pbHkYByABKAkSDwoHZmlsdGVycxgIIAMoCRImCghzYW1wbGluZxgJIAEoCzIULnBpbGxpb24udjEuU2FtcGxpbmcSPgoMc2FtcGxpbmdfZm9yGAogAygLMigucGlsbGlvbi52MS5TZXNzaW9uU3BlYy5TYW1wbGluZ0ZvckVudHJ5EisKCGludGVydmFsGAsgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEhMKC2dyYW51bGFyaXR5GAwgASgJEg8KB3JlY29yZHMYDSABKAgSMwoGZGV2aWNlGA8gAygLMiMucGlsbGlvbi52MS5TZXNzaW9uU3BlYy5EZXZpY2VFbnRyeRIoCgVsZWFzZRgQIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIoCgV0cmFjZRgRIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIpCgVzdGFydBgSIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKwoIZHVyYXRpb24YEyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SDAoEY3JvbhgUIAEoCRIRCgl0aW1lX3pvbmUYFSABKAkSDwoHcm91dGVycxgWIAMoCRIoCgZwb2ludHMYFyADKAsyGC5waWxsaW9uLnYxLlBvaW50UmVxdWVzdBITCgtzdGFtcF9ldmVyeRgYIAEoDRIUCgxzcGFyc2VfbWFya3MYGSABKAgSFgoOYXV0aGVudGljYXRpb24YGiABKAkSNQoHdHJhbnNpdBgbIAMoCzIkLnBpbGxpb24udjEuU2Vzc2lvblNwZWMuVHJhbnNpdEVudHJ5EgwKBGhvcHMYHCABKAkSKwoIaG9wc19nYXAYHSABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SDAoEZmxvdxgeIAEoCRINCgVmbG93cxgfIAEoDRInCgRpZGxlGCAgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEigKBWJsb2NrGCEgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEhEKCXdheXBvaW50cxgiIAMoCRpIChBTYW1wbGluZ0ZvckVudHJ5EgsKA2tleRgBIAEoCRIjCgV2YWx1ZRgCIAEoCzIULnBpbGxpb24udjEuU2FtcGxpbmc6AjgBGi0KC0RldmljZUVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEaLgoMVHJhbnNpdEVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAFKBAgOEA9SBmZpZWxkcyKUAQoMUG9pbnRSZXF1ZXN0EgwKBG5hbWUYASABKAkSDgoGYWdlbnRzGAIgAygJEjYKB29wdGlvbnMYAyADKAsyJS5waWxsaW9uLnYxLlBvaW50UmVxdWVzdC5PcHRpb25zRW50cnkaLgoMT3B0aW9uc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEivQEKBVBvaW50EgwKBG5hbWUYASABKAkSCwoDZG9jGAIgASgJEgwKBGNvc3QYAyABKAkSEQoJcGxhY2VtZW50GAQgASgJEigKB29wdGlvbnMYBSADKAsyFy5waWxsaW9uLnYxLlBvaW50T3B0aW9uEiQKBXZpZXdzGAYgAygLMhUucGlsbGlvbi52MS5Qb2ludFZpZXcSKAoHc3RyZWFtcxgHIAMoCzIXLnBpbGxpb24udjEuUG9pbnRTdHJlYW0isQIKC1BvaW50T3B0aW9uEgwKBG5hbWUYASABKAkSDAoEdHlwZRgCIAEoCRIPCgdkZWZhdWx0GAMgASgJEgsKA2RvYxgEIAEoCRILCgNtaW4YBSABKAkSCwoDbWF4GAYgASgJEg8KB2Nob2ljZXMYByADKAkSEwoLY2hvaWNlX2RvY3MYCCADKAkSDQoFZ3JvdXAYCSABKAkSDQoFbGFiZWwYCiABKAkSDQoFdGl0bGUYCyABKAkSDAoEaGVscBgMIAEoCRIxCgV3b3JkcxgNIAMoCzIiLnBpbGxpb24udjEuUG9pbnRPcHRpb24uV29yZHNFbnRyeRIMCgRvbmx5GA4gASgJGiwKCldvcmRzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASJrCglQb2ludFZpZXcSDQoFdGl0bGUYASABKAkSDAoEa2luZBgCIAEoCRIOCgZzdHJlYW0YAyABKAkSDwoHY29sdW1ucxgEIAMoCRIQCghncm91cF9ieRgFIAMoCRIOCgZ3ZWlnaHQYBiABKAkiTQoLUG9pbnRTdHJlYW0SDAoEbmFtZRgBIAEoCRILCgNkb2MYAiABKAkSIwoHY29sdW1ucxgDIAMoCzISLnBpbGxpb24udjEuQ29sdW1uInYKCFNhbXBsaW5nEg0KBWV2ZXJ5GAEgASgNEg4KBnJhbmRvbRgCIAEoDRIqCgdtaW5fZ2FwGAMgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEgwKBGhhc2gYBCABKA0SEQoJaGFzaF9zZWVkGAUgASgJIusCCgdTZXNzaW9uEiUKBHNwZWMYASABKAsyFy5waWxsaW9uLnYxLlNlc3Npb25TcGVjEg0KBXN0YXRlGAIgASgJEg4KBnJlYXNvbhgDIAEoCRIrCgdjcmVhdGVkGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgpjcmVhdGVkX2J5GAUgASgJEi4KCm5leHRfc3RhcnQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEisKB3N0YXJ0ZWQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEigKBGVuZHMYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEh8KBXBhaXJzGAkgAygLMhAucGlsbGlvbi52MS5QYWlyEh8KBXRhc2tzGAogAygLMhAucGlsbGlvbi52MS5UYXNrEhAKCHJldmlzaW9uGAsgASgEIisKBFBhaXISDgoGc291cmNlGAEgASgJEhMKC2Rlc3RpbmF0aW9uGAIgASgJIikKB1Byb2JsZW0SDQoFZmllbGQYASABKAkSDwoHbWVzc2FnZRgCIAEoCSI6CgRTdGVwEg0KBWFnZW50GAEgASgJEg4KBmFjdGlvbhgCIAEoCRITCgtkZXNjcmlwdGlvbhgDIAEoCSKJAQoDUnVuEg8KB3Nlc3Npb24YASABKAkSKQoFc3RhcnQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEicKA2VuZBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDQoFc3RhdGUYBCABKAkSDgoGcmVhc29uGAUgASgJIjsKElBsYW5TZXNzaW9uUmVxdWVzdBIlCgRzcGVjGAEgASgLMhcucGlsbGlvbi52MS5TZXNzaW9uU3BlYyLyAQoTUGxhblNlc3Npb25SZXNwb25zZRIlCgRzcGVjGAEgASgLMhcucGlsbGlvbi52MS5TZXNzaW9uU3BlYxIlCghwcm9ibGVtcxgCIAMoCzITLnBpbGxpb24udjEuUHJvYmxlbRIQCgh3YXJuaW5ncxgDIAMoCRIfCgVwYWlycxgEIAMoCzIQLnBpbGxpb24udjEuUGFpchIfCgVzdGVwcxgFIAMoCzIQLnBpbGxpb24udjEuU3RlcBIqCgZzdGFydHMYBiADKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg0KBWNvc3RzGAcgAygJIj0KFENyZWF0ZVNlc3Npb25SZXF1ZXN0EiUKBHNwZWMYASABKAsyFy5waWxsaW9uLnYxLlNlc3Npb25TcGVjIk8KFUNyZWF0ZVNlc3Npb25SZXNwb25zZRIkCgdzZXNzaW9uGAEgASgLMhMucGlsbGlvbi52MS5TZXNzaW9uEhAKCHdhcm5pbmdzGAIgAygJIjwKE0xpc3RTZXNzaW9uc1JlcXVlc3QSEQoJcGFnZV9zaXplGAEgASgNEhIKCnBhZ2VfdG9rZW4YAiABKAkiVgoUTGlzdFNlc3Npb25zUmVzcG9uc2USJQoIc2Vzc2lvbnMYASADKAsyEy5waWxsaW9uLnYxLlNlc3Npb24SFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIiEKEUdldFNlc3Npb25SZXF1ZXN0EgwKBG5hbWUYASABKAkiWQoSR2V0U2Vzc2lvblJlc3BvbnNlEiQKB3Nlc3Npb24YASABKAsyEy5waWxsaW9uLnYxLlNlc3Npb24SHQoEcnVucxgCIAMoCzIPLnBpbGxpb24udjEuUnVuIj0KFENoYW5nZVNlc3Npb25SZXF1ZXN0EiUKBHNwZWMYASABKAsyFy5waWxsaW9uLnYxLlNlc3Npb25TcGVjIk8KFUNoYW5nZVNlc3Npb25SZXNwb25zZRIkCgdzZXNzaW9uGAEgASgLMhMucGlsbGlvbi52MS5TZXNzaW9uEhAKCHdhcm5pbmdzGAIgAygJIiMKE1BhdXNlU2Vzc2lvblJlcXVlc3QSDAoEbmFtZRgBIAEoCSI8ChRQYXVzZVNlc3Npb25SZXNwb25zZRIkCgdzZXNzaW9uGAEgASgLMhMucGlsbGlvbi52MS5TZXNzaW9uIiQKFFJlc3VtZVNlc3Npb25SZXF1ZXN0EgwKBG5hbWUYASABKAkiPQoVUmVzdW1lU2Vzc2lvblJlc3BvbnNlEiQKB3Nlc3Npb24YASABKAsyEy5waWxsaW9uLnYxLlNlc3Npb24iIgoSU3RvcFNlc3Npb25SZXF1ZXN0EgwKBG5hbWUYASABKAkiOwoTU3RvcFNlc3Npb25SZXNwb25zZRIkCgdzZXNzaW9uGAEgASgLMhMucGlsbGlvbi52MS5TZXNzaW9uIiQKFERlbGV0ZVNlc3Npb25SZXF1ZXN0EgwKBG5hbWUYASABKAkiFwoVRGVsZXRlU2Vzc2lvblJlc3BvbnNlIpsBCg9MaXN0UnVuc1JlcXVlc3QSKAoEZnJvbRgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASJgoCdG8YAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg8KB3Nlc3Npb24YAyABKAkSEQoJcGFnZV9zaXplGAQgASgNEhIKCnBhZ2VfdG9rZW4YBSABKAkiSgoQTGlzdFJ1bnNSZXNwb25zZRIdCgRydW5zGAEgAygLMg8ucGlsbGlvbi52MS5SdW4SFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIhMKEUxpc3RQb2ludHNSZXF1ZXN0IoYBChJMaXN0UG9pbnRzUmVzcG9uc2USIQoGcG9pbnRzGAEgAygLMhEucGlsbGlvbi52MS5Qb2ludBIpCghzZXR0aW5ncxgCIAMoCzIXLnBpbGxpb24udjEuUG9pbnRPcHRpb24SIgoHbW9kdWxlcxgDIAMoCzIRLnBpbGxpb24udjEuUG9pbnQyqAcKDlNlc3Npb25TZXJ2aWNlElMKC1BsYW5TZXNzaW9uEh4ucGlsbGlvbi52MS5QbGFuU2Vzc2lvblJlcXVlc3QaHy5waWxsaW9uLnYxLlBsYW5TZXNzaW9uUmVzcG9uc2UiA5ACARJUCg1DcmVhdGVTZXNzaW9uEiAucGlsbGlvbi52MS5DcmVhdGVTZXNzaW9uUmVxdWVzdBohLnBpbGxpb24udjEuQ3JlYXRlU2Vzc2lvblJlc3BvbnNlElYKDExpc3RTZXNzaW9ucxIfLnBpbGxpb24udjEuTGlzdFNlc3Npb25zUmVxdWVzdBogLnBpbGxpb24udjEuTGlzdFNlc3Npb25zUmVzcG9uc2UiA5ACARJQCgpHZXRTZXNzaW9uEh0ucGlsbGlvbi52MS5HZXRTZXNzaW9uUmVxdWVzdBoeLnBpbGxpb24udjEuR2V0U2Vzc2lvblJlc3BvbnNlIgOQAgESVAoNQ2hhbmdlU2Vzc2lvbhIgLnBpbGxpb24udjEuQ2hhbmdlU2Vzc2lvblJlcXVlc3QaIS5waWxsaW9uLnYxLkNoYW5nZVNlc3Npb25SZXNwb25zZRJRCgxQYXVzZVNlc3Npb24SHy5waWxsaW9uLnYxLlBhdXNlU2Vzc2lvblJlcXVlc3QaIC5waWxsaW9uLnYxLlBhdXNlU2Vzc2lvblJlc3BvbnNlElQKDVJlc3VtZVNlc3Npb24SIC5waWxsaW9uLnYxLlJlc3VtZVNlc3Npb25SZXF1ZXN0GiEucGlsbGlvbi52MS5SZXN1bWVTZXNzaW9uUmVzcG9uc2USTgoLU3RvcFNlc3Npb24SHi5waWxsaW9uLnYxLlN0b3BTZXNzaW9uUmVxdWVzdBofLnBpbGxpb24udjEuU3RvcFNlc3Npb25SZXNwb25zZRJUCg1EZWxldGVTZXNzaW9uEiAucGlsbGlvbi52MS5EZWxldGVTZXNzaW9uUmVxdWVzdBohLnBpbGxpb24udjEuRGVsZXRlU2Vzc2lvblJlc3BvbnNlElAKCkxpc3RQb2ludHMSHS5waWxsaW9uLnYxLkxpc3RQb2ludHNSZXF1ZXN0Gh4ucGlsbGlvbi52MS5MaXN0UG9pbnRzUmVzcG9uc2UiA5ACARJKCghMaXN0UnVucxIbLnBpbGxpb24udjEuTGlzdFJ1bnNSZXF1ZXN0GhwucGlsbGlvbi52MS5MaXN0UnVuc1Jlc3BvbnNlIgOQAgFCJVojcGlsbGlvbi5kZXYvYXBpL3BpbGxpb252MTtwaWxsaW9udjFiBnByb3RvMw", [file_agent, file_data, file_google_protobuf_duration, file_google_protobuf_timestamp]);
+  fileDesc("Cg1zZXNzaW9uLnByb3RvEgpwaWxsaW9uLnYxIvsICgtTZXNzaW9uU3BlYxIMCgRuYW1lGAEgASgJEg8KB3NvdXJjZXMYAiADKAkSFAoMZGVzdGluYXRpb25zGAMgAygJEgwKBGJvdGgYBCABKAgSDwoHbW9kdWxlcxgFIAMoCRIQCghlbmNvZGluZxgGIAEoCRIOCgZmYW1pbHkYByABKAkSDwoHZmlsdGVycxgIIAMoCRImCghzYW1wbGluZxgJIAEoCzIULnBpbGxpb24udjEuU2FtcGxpbmcSPgoMc2FtcGxpbmdfZm9yGAogAygLMigucGlsbGlvbi52MS5TZXNzaW9uU3BlYy5TYW1wbGluZ0ZvckVudHJ5EisKCGludGVydmFsGAsgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEhMKC2dyYW51bGFyaXR5GAwgASgJEg8KB3JlY29yZHMYDSABKAgSMwoGZGV2aWNlGA8gAygLMiMucGlsbGlvbi52MS5TZXNzaW9uU3BlYy5EZXZpY2VFbnRyeRIoCgVsZWFzZRgQIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIoCgV0cmFjZRgRIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIpCgVzdGFydBgSIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKwoIZHVyYXRpb24YEyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SDAoEY3JvbhgUIAEoCRIRCgl0aW1lX3pvbmUYFSABKAkSDwoHcm91dGVycxgWIAMoCRIoCgZwb2ludHMYFyADKAsyGC5waWxsaW9uLnYxLlBvaW50UmVxdWVzdBITCgtzdGFtcF9ldmVyeRgYIAEoDRIUCgxzcGFyc2VfbWFya3MYGSABKAgSFgoOYXV0aGVudGljYXRpb24YGiABKAkSNQoHdHJhbnNpdBgbIAMoCzIkLnBpbGxpb24udjEuU2Vzc2lvblNwZWMuVHJhbnNpdEVudHJ5EgwKBGhvcHMYHCABKAkSKwoIaG9wc19nYXAYHSABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SDAoEZmxvdxgeIAEoCRINCgVmbG93cxgfIAEoDRInCgRpZGxlGCAgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEigKBWJsb2NrGCEgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEhEKCXdheXBvaW50cxgiIAMoCRpIChBTYW1wbGluZ0ZvckVudHJ5EgsKA2tleRgBIAEoCRIjCgV2YWx1ZRgCIAEoCzIULnBpbGxpb24udjEuU2FtcGxpbmc6AjgBGi0KC0RldmljZUVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEaLgoMVHJhbnNpdEVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAFKBAgOEA9SBmZpZWxkcyKUAQoMUG9pbnRSZXF1ZXN0EgwKBG5hbWUYASABKAkSDgoGYWdlbnRzGAIgAygJEjYKB29wdGlvbnMYAyADKAsyJS5waWxsaW9uLnYxLlBvaW50UmVxdWVzdC5PcHRpb25zRW50cnkaLgoMT3B0aW9uc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEivQEKBVBvaW50EgwKBG5hbWUYASABKAkSCwoDZG9jGAIgASgJEgwKBGNvc3QYAyABKAkSEQoJcGxhY2VtZW50GAQgASgJEigKB29wdGlvbnMYBSADKAsyFy5waWxsaW9uLnYxLlBvaW50T3B0aW9uEiQKBXZpZXdzGAYgAygLMhUucGlsbGlvbi52MS5Qb2ludFZpZXcSKAoHc3RyZWFtcxgHIAMoCzIXLnBpbGxpb24udjEuUG9pbnRTdHJlYW0isQIKC1BvaW50T3B0aW9uEgwKBG5hbWUYASABKAkSDAoEdHlwZRgCIAEoCRIPCgdkZWZhdWx0GAMgASgJEgsKA2RvYxgEIAEoCRILCgNtaW4YBSABKAkSCwoDbWF4GAYgASgJEg8KB2Nob2ljZXMYByADKAkSEwoLY2hvaWNlX2RvY3MYCCADKAkSDQoFZ3JvdXAYCSABKAkSDQoFbGFiZWwYCiABKAkSDQoFdGl0bGUYCyABKAkSDAoEaGVscBgMIAEoCRIxCgV3b3JkcxgNIAMoCzIiLnBpbGxpb24udjEuUG9pbnRPcHRpb24uV29yZHNFbnRyeRIMCgRvbmx5GA4gASgJGiwKCldvcmRzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASJrCglQb2ludFZpZXcSDQoFdGl0bGUYASABKAkSDAoEa2luZBgCIAEoCRIOCgZzdHJlYW0YAyABKAkSDwoHY29sdW1ucxgEIAMoCRIQCghncm91cF9ieRgFIAMoCRIOCgZ3ZWlnaHQYBiABKAkiTQoLUG9pbnRTdHJlYW0SDAoEbmFtZRgBIAEoCRILCgNkb2MYAiABKAkSIwoHY29sdW1ucxgDIAMoCzISLnBpbGxpb24udjEuQ29sdW1uInYKCFNhbXBsaW5nEg0KBWV2ZXJ5GAEgASgNEg4KBnJhbmRvbRgCIAEoDRIqCgdtaW5fZ2FwGAMgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEgwKBGhhc2gYBCABKA0SEQoJaGFzaF9zZWVkGAUgASgJIusCCgdTZXNzaW9uEiUKBHNwZWMYASABKAsyFy5waWxsaW9uLnYxLlNlc3Npb25TcGVjEg0KBXN0YXRlGAIgASgJEg4KBnJlYXNvbhgDIAEoCRIrCgdjcmVhdGVkGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgpjcmVhdGVkX2J5GAUgASgJEi4KCm5leHRfc3RhcnQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEisKB3N0YXJ0ZWQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEigKBGVuZHMYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEh8KBXBhaXJzGAkgAygLMhAucGlsbGlvbi52MS5QYWlyEh8KBXRhc2tzGAogAygLMhAucGlsbGlvbi52MS5UYXNrEhAKCHJldmlzaW9uGAsgASgEIisKBFBhaXISDgoGc291cmNlGAEgASgJEhMKC2Rlc3RpbmF0aW9uGAIgASgJIp4BCgZSZWFzb24SDQoFd2hlcmUYASABKAkSDAoEbmFtZRgCIAEoCRINCgVsZXZlbBgDIAEoCRINCgVmb3VuZBgEIAEoCRIOCgZhZHZpY2UYBSABKAkSKQoFc2luY2UYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg0KBWFnZW50GAcgASgJEg8KB3Nlc3Npb24YCCABKAkiKQoHUHJvYmxlbRINCgVmaWVsZBgBIAEoCRIPCgdtZXNzYWdlGAIgASgJIjoKBFN0ZXASDQoFYWdlbnQYASABKAkSDgoGYWN0aW9uGAIgASgJEhMKC2Rlc2NyaXB0aW9uGAMgASgJIokBCgNSdW4SDwoHc2Vzc2lvbhgBIAEoCRIpCgVzdGFydBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASJwoDZW5kGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBINCgVzdGF0ZRgEIAEoCRIOCgZyZWFzb24YBSABKAkiOwoSUGxhblNlc3Npb25SZXF1ZXN0EiUKBHNwZWMYASABKAsyFy5waWxsaW9uLnYxLlNlc3Npb25TcGVjIvIBChNQbGFuU2Vzc2lvblJlc3BvbnNlEiUKBHNwZWMYASABKAsyFy5waWxsaW9uLnYxLlNlc3Npb25TcGVjEiUKCHByb2JsZW1zGAIgAygLMhMucGlsbGlvbi52MS5Qcm9ibGVtEhAKCHdhcm5pbmdzGAMgAygJEh8KBXBhaXJzGAQgAygLMhAucGlsbGlvbi52MS5QYWlyEh8KBXN0ZXBzGAUgAygLMhAucGlsbGlvbi52MS5TdGVwEioKBnN0YXJ0cxgGIAMoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDQoFY29zdHMYByADKAkiPQoUQ3JlYXRlU2Vzc2lvblJlcXVlc3QSJQoEc3BlYxgBIAEoCzIXLnBpbGxpb24udjEuU2Vzc2lvblNwZWMiTwoVQ3JlYXRlU2Vzc2lvblJlc3BvbnNlEiQKB3Nlc3Npb24YASABKAsyEy5waWxsaW9uLnYxLlNlc3Npb24SEAoId2FybmluZ3MYAiADKAkiPAoTTGlzdFNlc3Npb25zUmVxdWVzdBIRCglwYWdlX3NpemUYASABKA0SEgoKcGFnZV90b2tlbhgCIAEoCSJWChRMaXN0U2Vzc2lvbnNSZXNwb25zZRIlCghzZXNzaW9ucxgBIAMoCzITLnBpbGxpb24udjEuU2Vzc2lvbhIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiIQoRR2V0U2Vzc2lvblJlcXVlc3QSDAoEbmFtZRgBIAEoCSJ+ChJHZXRTZXNzaW9uUmVzcG9uc2USJAoHc2Vzc2lvbhgBIAEoCzITLnBpbGxpb24udjEuU2Vzc2lvbhIdCgRydW5zGAIgAygLMg8ucGlsbGlvbi52MS5SdW4SIwoHcmVhc29ucxgDIAMoCzISLnBpbGxpb24udjEuUmVhc29uIj0KFENoYW5nZVNlc3Npb25SZXF1ZXN0EiUKBHNwZWMYASABKAsyFy5waWxsaW9uLnYxLlNlc3Npb25TcGVjIk8KFUNoYW5nZVNlc3Npb25SZXNwb25zZRIkCgdzZXNzaW9uGAEgASgLMhMucGlsbGlvbi52MS5TZXNzaW9uEhAKCHdhcm5pbmdzGAIgAygJIiMKE1BhdXNlU2Vzc2lvblJlcXVlc3QSDAoEbmFtZRgBIAEoCSI8ChRQYXVzZVNlc3Npb25SZXNwb25zZRIkCgdzZXNzaW9uGAEgASgLMhMucGlsbGlvbi52MS5TZXNzaW9uIiQKFFJlc3VtZVNlc3Npb25SZXF1ZXN0EgwKBG5hbWUYASABKAkiPQoVUmVzdW1lU2Vzc2lvblJlc3BvbnNlEiQKB3Nlc3Npb24YASABKAsyEy5waWxsaW9uLnYxLlNlc3Npb24iIgoSU3RvcFNlc3Npb25SZXF1ZXN0EgwKBG5hbWUYASABKAkiOwoTU3RvcFNlc3Npb25SZXNwb25zZRIkCgdzZXNzaW9uGAEgASgLMhMucGlsbGlvbi52MS5TZXNzaW9uIiQKFERlbGV0ZVNlc3Npb25SZXF1ZXN0EgwKBG5hbWUYASABKAkiFwoVRGVsZXRlU2Vzc2lvblJlc3BvbnNlIpsBCg9MaXN0UnVuc1JlcXVlc3QSKAoEZnJvbRgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASJgoCdG8YAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg8KB3Nlc3Npb24YAyABKAkSEQoJcGFnZV9zaXplGAQgASgNEhIKCnBhZ2VfdG9rZW4YBSABKAkiSgoQTGlzdFJ1bnNSZXNwb25zZRIdCgRydW5zGAEgAygLMg8ucGlsbGlvbi52MS5SdW4SFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIkoKEkV4cGxhaW5QYWlyUmVxdWVzdBIOCgZzb3VyY2UYASABKAkSEwoLZGVzdGluYXRpb24YAiABKAkSDwoHc2Vzc2lvbhgDIAEoCSI6ChNFeHBsYWluUGFpclJlc3BvbnNlEiMKB3JlYXNvbnMYASADKAsyEi5waWxsaW9uLnYxLlJlYXNvbiITChFMaXN0UG9pbnRzUmVxdWVzdCKGAQoSTGlzdFBvaW50c1Jlc3BvbnNlEiEKBnBvaW50cxgBIAMoCzIRLnBpbGxpb24udjEuUG9pbnQSKQoIc2V0dGluZ3MYAiADKAsyFy5waWxsaW9uLnYxLlBvaW50T3B0aW9uEiIKB21vZHVsZXMYAyADKAsyES5waWxsaW9uLnYxLlBvaW50Mv0HCg5TZXNzaW9uU2VydmljZRJTCgtQbGFuU2Vzc2lvbhIeLnBpbGxpb24udjEuUGxhblNlc3Npb25SZXF1ZXN0Gh8ucGlsbGlvbi52MS5QbGFuU2Vzc2lvblJlc3BvbnNlIgOQAgESVAoNQ3JlYXRlU2Vzc2lvbhIgLnBpbGxpb24udjEuQ3JlYXRlU2Vzc2lvblJlcXVlc3QaIS5waWxsaW9uLnYxLkNyZWF0ZVNlc3Npb25SZXNwb25zZRJWCgxMaXN0U2Vzc2lvbnMSHy5waWxsaW9uLnYxLkxpc3RTZXNzaW9uc1JlcXVlc3QaIC5waWxsaW9uLnYxLkxpc3RTZXNzaW9uc1Jlc3BvbnNlIgOQAgESUAoKR2V0U2Vzc2lvbhIdLnBpbGxpb24udjEuR2V0U2Vzc2lvblJlcXVlc3QaHi5waWxsaW9uLnYxLkdldFNlc3Npb25SZXNwb25zZSIDkAIBElQKDUNoYW5nZVNlc3Npb24SIC5waWxsaW9uLnYxLkNoYW5nZVNlc3Npb25SZXF1ZXN0GiEucGlsbGlvbi52MS5DaGFuZ2VTZXNzaW9uUmVzcG9uc2USUQoMUGF1c2VTZXNzaW9uEh8ucGlsbGlvbi52MS5QYXVzZVNlc3Npb25SZXF1ZXN0GiAucGlsbGlvbi52MS5QYXVzZVNlc3Npb25SZXNwb25zZRJUCg1SZXN1bWVTZXNzaW9uEiAucGlsbGlvbi52MS5SZXN1bWVTZXNzaW9uUmVxdWVzdBohLnBpbGxpb24udjEuUmVzdW1lU2Vzc2lvblJlc3BvbnNlEk4KC1N0b3BTZXNzaW9uEh4ucGlsbGlvbi52MS5TdG9wU2Vzc2lvblJlcXVlc3QaHy5waWxsaW9uLnYxLlN0b3BTZXNzaW9uUmVzcG9uc2USVAoNRGVsZXRlU2Vzc2lvbhIgLnBpbGxpb24udjEuRGVsZXRlU2Vzc2lvblJlcXVlc3QaIS5waWxsaW9uLnYxLkRlbGV0ZVNlc3Npb25SZXNwb25zZRJTCgtFeHBsYWluUGFpchIeLnBpbGxpb24udjEuRXhwbGFpblBhaXJSZXF1ZXN0Gh8ucGlsbGlvbi52MS5FeHBsYWluUGFpclJlc3BvbnNlIgOQAgESUAoKTGlzdFBvaW50cxIdLnBpbGxpb24udjEuTGlzdFBvaW50c1JlcXVlc3QaHi5waWxsaW9uLnYxLkxpc3RQb2ludHNSZXNwb25zZSIDkAIBEkoKCExpc3RSdW5zEhsucGlsbGlvbi52MS5MaXN0UnVuc1JlcXVlc3QaHC5waWxsaW9uLnYxLkxpc3RSdW5zUmVzcG9uc2UiA5ACAUIlWiNwaWxsaW9uLmRldi9hcGkvcGlsbGlvbnYxO3BpbGxpb252MWIGcHJvdG8z", [file_agent, file_data, file_google_protobuf_duration, file_google_protobuf_timestamp]);
 
 /**
  * SessionSpec is the specification of a session. Omitted fields have their defaults.
@@ -743,6 +743,74 @@ export const PairSchema: GenMessage<Pair> = /*@__PURE__*/
   messageDesc(file_session, 8);
 
 /**
+ * Reason is one finding about why packets are measured or not.
+ *
+ * @generated from message pillion.v1.Reason
+ */
+export type Reason = Message<"pillion.v1.Reason"> & {
+  /**
+   * An agent, "A and B" for what concerns both, or "A > B" for a direction.
+   *
+   * @generated from field: string where = 1;
+   */
+  where: string;
+
+  /**
+   * What was checked, such as agent, version, clocks, session, source, destination, marks or room.
+   *
+   * @generated from field: string name = 2;
+   */
+  name: string;
+
+  /**
+   * ok, warning or error.
+   *
+   * @generated from field: string level = 3;
+   */
+  level: string;
+
+  /**
+   * What was found.
+   *
+   * @generated from field: string found = 4;
+   */
+  found: string;
+
+  /**
+   * What to do; empty if nothing is wrong.
+   *
+   * @generated from field: string advice = 5;
+   */
+  advice: string;
+
+  /**
+   * Since when; unset: unknown.
+   *
+   * @generated from field: google.protobuf.Timestamp since = 6;
+   */
+  since?: Timestamp | undefined;
+
+  /**
+   * Agent and session that are concerned; may be empty.
+   *
+   * @generated from field: string agent = 7;
+   */
+  agent: string;
+
+  /**
+   * @generated from field: string session = 8;
+   */
+  session: string;
+};
+
+/**
+ * Describes the message pillion.v1.Reason.
+ * Use `create(ReasonSchema)` to create a new message.
+ */
+export const ReasonSchema: GenMessage<Reason> = /*@__PURE__*/
+  messageDesc(file_session, 9);
+
+/**
  * Problem is an error in a field of a specification.
  *
  * @generated from message pillion.v1.Problem
@@ -768,7 +836,7 @@ export type Problem = Message<"pillion.v1.Problem"> & {
  * Use `create(ProblemSchema)` to create a new message.
  */
 export const ProblemSchema: GenMessage<Problem> = /*@__PURE__*/
-  messageDesc(file_session, 9);
+  messageDesc(file_session, 10);
 
 /**
  * Step is one step of a plan.
@@ -803,7 +871,7 @@ export type Step = Message<"pillion.v1.Step"> & {
  * Use `create(StepSchema)` to create a new message.
  */
 export const StepSchema: GenMessage<Step> = /*@__PURE__*/
-  messageDesc(file_session, 10);
+  messageDesc(file_session, 11);
 
 /**
  * Run is one planned or past run of a session.
@@ -852,7 +920,7 @@ export type Run = Message<"pillion.v1.Run"> & {
  * Use `create(RunSchema)` to create a new message.
  */
 export const RunSchema: GenMessage<Run> = /*@__PURE__*/
-  messageDesc(file_session, 11);
+  messageDesc(file_session, 12);
 
 /**
  * @generated from message pillion.v1.PlanSessionRequest
@@ -871,7 +939,7 @@ export type PlanSessionRequest = Message<"pillion.v1.PlanSessionRequest"> & {
  * Use `create(PlanSessionRequestSchema)` to create a new message.
  */
 export const PlanSessionRequestSchema: GenMessage<PlanSessionRequest> = /*@__PURE__*/
-  messageDesc(file_session, 12);
+  messageDesc(file_session, 13);
 
 /**
  * @generated from message pillion.v1.PlanSessionResponse
@@ -932,7 +1000,7 @@ export type PlanSessionResponse = Message<"pillion.v1.PlanSessionResponse"> & {
  * Use `create(PlanSessionResponseSchema)` to create a new message.
  */
 export const PlanSessionResponseSchema: GenMessage<PlanSessionResponse> = /*@__PURE__*/
-  messageDesc(file_session, 13);
+  messageDesc(file_session, 14);
 
 /**
  * @generated from message pillion.v1.CreateSessionRequest
@@ -951,7 +1019,7 @@ export type CreateSessionRequest = Message<"pillion.v1.CreateSessionRequest"> & 
  * Use `create(CreateSessionRequestSchema)` to create a new message.
  */
 export const CreateSessionRequestSchema: GenMessage<CreateSessionRequest> = /*@__PURE__*/
-  messageDesc(file_session, 14);
+  messageDesc(file_session, 15);
 
 /**
  * @generated from message pillion.v1.CreateSessionResponse
@@ -977,7 +1045,7 @@ export type CreateSessionResponse = Message<"pillion.v1.CreateSessionResponse"> 
  * Use `create(CreateSessionResponseSchema)` to create a new message.
  */
 export const CreateSessionResponseSchema: GenMessage<CreateSessionResponse> = /*@__PURE__*/
-  messageDesc(file_session, 15);
+  messageDesc(file_session, 16);
 
 /**
  * @generated from message pillion.v1.ListSessionsRequest
@@ -1003,7 +1071,7 @@ export type ListSessionsRequest = Message<"pillion.v1.ListSessionsRequest"> & {
  * Use `create(ListSessionsRequestSchema)` to create a new message.
  */
 export const ListSessionsRequestSchema: GenMessage<ListSessionsRequest> = /*@__PURE__*/
-  messageDesc(file_session, 16);
+  messageDesc(file_session, 17);
 
 /**
  * @generated from message pillion.v1.ListSessionsResponse
@@ -1029,7 +1097,7 @@ export type ListSessionsResponse = Message<"pillion.v1.ListSessionsResponse"> & 
  * Use `create(ListSessionsResponseSchema)` to create a new message.
  */
 export const ListSessionsResponseSchema: GenMessage<ListSessionsResponse> = /*@__PURE__*/
-  messageDesc(file_session, 17);
+  messageDesc(file_session, 18);
 
 /**
  * @generated from message pillion.v1.GetSessionRequest
@@ -1048,7 +1116,7 @@ export type GetSessionRequest = Message<"pillion.v1.GetSessionRequest"> & {
  * Use `create(GetSessionRequestSchema)` to create a new message.
  */
 export const GetSessionRequestSchema: GenMessage<GetSessionRequest> = /*@__PURE__*/
-  messageDesc(file_session, 18);
+  messageDesc(file_session, 19);
 
 /**
  * @generated from message pillion.v1.GetSessionResponse
@@ -1067,6 +1135,13 @@ export type GetSessionResponse = Message<"pillion.v1.GetSessionResponse"> & {
    * @generated from field: repeated pillion.v1.Run runs = 2;
    */
   runs: Run[];
+
+  /**
+   * Why it is not measured, or less than it asks for; empty without a fault.
+   *
+   * @generated from field: repeated pillion.v1.Reason reasons = 3;
+   */
+  reasons: Reason[];
 };
 
 /**
@@ -1074,7 +1149,7 @@ export type GetSessionResponse = Message<"pillion.v1.GetSessionResponse"> & {
  * Use `create(GetSessionResponseSchema)` to create a new message.
  */
 export const GetSessionResponseSchema: GenMessage<GetSessionResponse> = /*@__PURE__*/
-  messageDesc(file_session, 19);
+  messageDesc(file_session, 20);
 
 /**
  * @generated from message pillion.v1.ChangeSessionRequest
@@ -1093,7 +1168,7 @@ export type ChangeSessionRequest = Message<"pillion.v1.ChangeSessionRequest"> & 
  * Use `create(ChangeSessionRequestSchema)` to create a new message.
  */
 export const ChangeSessionRequestSchema: GenMessage<ChangeSessionRequest> = /*@__PURE__*/
-  messageDesc(file_session, 20);
+  messageDesc(file_session, 21);
 
 /**
  * @generated from message pillion.v1.ChangeSessionResponse
@@ -1119,7 +1194,7 @@ export type ChangeSessionResponse = Message<"pillion.v1.ChangeSessionResponse"> 
  * Use `create(ChangeSessionResponseSchema)` to create a new message.
  */
 export const ChangeSessionResponseSchema: GenMessage<ChangeSessionResponse> = /*@__PURE__*/
-  messageDesc(file_session, 21);
+  messageDesc(file_session, 22);
 
 /**
  * @generated from message pillion.v1.PauseSessionRequest
@@ -1138,7 +1213,7 @@ export type PauseSessionRequest = Message<"pillion.v1.PauseSessionRequest"> & {
  * Use `create(PauseSessionRequestSchema)` to create a new message.
  */
 export const PauseSessionRequestSchema: GenMessage<PauseSessionRequest> = /*@__PURE__*/
-  messageDesc(file_session, 22);
+  messageDesc(file_session, 23);
 
 /**
  * @generated from message pillion.v1.PauseSessionResponse
@@ -1157,7 +1232,7 @@ export type PauseSessionResponse = Message<"pillion.v1.PauseSessionResponse"> & 
  * Use `create(PauseSessionResponseSchema)` to create a new message.
  */
 export const PauseSessionResponseSchema: GenMessage<PauseSessionResponse> = /*@__PURE__*/
-  messageDesc(file_session, 23);
+  messageDesc(file_session, 24);
 
 /**
  * @generated from message pillion.v1.ResumeSessionRequest
@@ -1176,7 +1251,7 @@ export type ResumeSessionRequest = Message<"pillion.v1.ResumeSessionRequest"> & 
  * Use `create(ResumeSessionRequestSchema)` to create a new message.
  */
 export const ResumeSessionRequestSchema: GenMessage<ResumeSessionRequest> = /*@__PURE__*/
-  messageDesc(file_session, 24);
+  messageDesc(file_session, 25);
 
 /**
  * @generated from message pillion.v1.ResumeSessionResponse
@@ -1195,7 +1270,7 @@ export type ResumeSessionResponse = Message<"pillion.v1.ResumeSessionResponse"> 
  * Use `create(ResumeSessionResponseSchema)` to create a new message.
  */
 export const ResumeSessionResponseSchema: GenMessage<ResumeSessionResponse> = /*@__PURE__*/
-  messageDesc(file_session, 25);
+  messageDesc(file_session, 26);
 
 /**
  * @generated from message pillion.v1.StopSessionRequest
@@ -1214,7 +1289,7 @@ export type StopSessionRequest = Message<"pillion.v1.StopSessionRequest"> & {
  * Use `create(StopSessionRequestSchema)` to create a new message.
  */
 export const StopSessionRequestSchema: GenMessage<StopSessionRequest> = /*@__PURE__*/
-  messageDesc(file_session, 26);
+  messageDesc(file_session, 27);
 
 /**
  * @generated from message pillion.v1.StopSessionResponse
@@ -1233,7 +1308,7 @@ export type StopSessionResponse = Message<"pillion.v1.StopSessionResponse"> & {
  * Use `create(StopSessionResponseSchema)` to create a new message.
  */
 export const StopSessionResponseSchema: GenMessage<StopSessionResponse> = /*@__PURE__*/
-  messageDesc(file_session, 27);
+  messageDesc(file_session, 28);
 
 /**
  * @generated from message pillion.v1.DeleteSessionRequest
@@ -1252,7 +1327,7 @@ export type DeleteSessionRequest = Message<"pillion.v1.DeleteSessionRequest"> & 
  * Use `create(DeleteSessionRequestSchema)` to create a new message.
  */
 export const DeleteSessionRequestSchema: GenMessage<DeleteSessionRequest> = /*@__PURE__*/
-  messageDesc(file_session, 28);
+  messageDesc(file_session, 29);
 
 /**
  * @generated from message pillion.v1.DeleteSessionResponse
@@ -1265,7 +1340,7 @@ export type DeleteSessionResponse = Message<"pillion.v1.DeleteSessionResponse"> 
  * Use `create(DeleteSessionResponseSchema)` to create a new message.
  */
 export const DeleteSessionResponseSchema: GenMessage<DeleteSessionResponse> = /*@__PURE__*/
-  messageDesc(file_session, 29);
+  messageDesc(file_session, 30);
 
 /**
  * @generated from message pillion.v1.ListRunsRequest
@@ -1312,7 +1387,7 @@ export type ListRunsRequest = Message<"pillion.v1.ListRunsRequest"> & {
  * Use `create(ListRunsRequestSchema)` to create a new message.
  */
 export const ListRunsRequestSchema: GenMessage<ListRunsRequest> = /*@__PURE__*/
-  messageDesc(file_session, 30);
+  messageDesc(file_session, 31);
 
 /**
  * @generated from message pillion.v1.ListRunsResponse
@@ -1338,7 +1413,59 @@ export type ListRunsResponse = Message<"pillion.v1.ListRunsResponse"> & {
  * Use `create(ListRunsResponseSchema)` to create a new message.
  */
 export const ListRunsResponseSchema: GenMessage<ListRunsResponse> = /*@__PURE__*/
-  messageDesc(file_session, 31);
+  messageDesc(file_session, 32);
+
+/**
+ * @generated from message pillion.v1.ExplainPairRequest
+ */
+export type ExplainPairRequest = Message<"pillion.v1.ExplainPairRequest"> & {
+  /**
+   * Agent that sends.
+   *
+   * @generated from field: string source = 1;
+   */
+  source: string;
+
+  /**
+   * Agent that receives.
+   *
+   * @generated from field: string destination = 2;
+   */
+  destination: string;
+
+  /**
+   * Session; empty: one that measures the pair, else one that did or will.
+   *
+   * @generated from field: string session = 3;
+   */
+  session: string;
+};
+
+/**
+ * Describes the message pillion.v1.ExplainPairRequest.
+ * Use `create(ExplainPairRequestSchema)` to create a new message.
+ */
+export const ExplainPairRequestSchema: GenMessage<ExplainPairRequest> = /*@__PURE__*/
+  messageDesc(file_session, 33);
+
+/**
+ * @generated from message pillion.v1.ExplainPairResponse
+ */
+export type ExplainPairResponse = Message<"pillion.v1.ExplainPairResponse"> & {
+  /**
+   * From the agents to the marks. Without one that is a warning or an error, the pair is measured.
+   *
+   * @generated from field: repeated pillion.v1.Reason reasons = 1;
+   */
+  reasons: Reason[];
+};
+
+/**
+ * Describes the message pillion.v1.ExplainPairResponse.
+ * Use `create(ExplainPairResponseSchema)` to create a new message.
+ */
+export const ExplainPairResponseSchema: GenMessage<ExplainPairResponse> = /*@__PURE__*/
+  messageDesc(file_session, 34);
 
 /**
  * @generated from message pillion.v1.ListPointsRequest
@@ -1351,7 +1478,7 @@ export type ListPointsRequest = Message<"pillion.v1.ListPointsRequest"> & {
  * Use `create(ListPointsRequestSchema)` to create a new message.
  */
 export const ListPointsRequestSchema: GenMessage<ListPointsRequest> = /*@__PURE__*/
-  messageDesc(file_session, 32);
+  messageDesc(file_session, 35);
 
 /**
  * @generated from message pillion.v1.ListPointsResponse
@@ -1384,7 +1511,7 @@ export type ListPointsResponse = Message<"pillion.v1.ListPointsResponse"> & {
  * Use `create(ListPointsResponseSchema)` to create a new message.
  */
 export const ListPointsResponseSchema: GenMessage<ListPointsResponse> = /*@__PURE__*/
-  messageDesc(file_session, 33);
+  messageDesc(file_session, 36);
 
 /**
  * SessionService runs measurements between agents.
@@ -1481,6 +1608,17 @@ export const SessionService: GenService<{
     methodKind: "unary";
     input: typeof DeleteSessionRequestSchema;
     output: typeof DeleteSessionResponseSchema;
+  },
+  /**
+   * ExplainPair returns why the packets from one agent to another are measured or not: its agents, their clocks, the session, its tasks,
+   * and whether marks arrive. Role: viewer.
+   *
+   * @generated from rpc pillion.v1.SessionService.ExplainPair
+   */
+  explainPair: {
+    methodKind: "unary";
+    input: typeof ExplainPairRequestSchema;
+    output: typeof ExplainPairResponseSchema;
   },
   /**
    * ListPoints returns what sessions can measure besides marked packets, and the bounds of their settings. Role: viewer.

@@ -60,6 +60,9 @@ const (
 	// SessionServiceDeleteSessionProcedure is the fully-qualified name of the SessionService's
 	// DeleteSession RPC.
 	SessionServiceDeleteSessionProcedure = "/pillion.v1.SessionService/DeleteSession"
+	// SessionServiceExplainPairProcedure is the fully-qualified name of the SessionService's
+	// ExplainPair RPC.
+	SessionServiceExplainPairProcedure = "/pillion.v1.SessionService/ExplainPair"
 	// SessionServiceListPointsProcedure is the fully-qualified name of the SessionService's ListPoints
 	// RPC.
 	SessionServiceListPointsProcedure = "/pillion.v1.SessionService/ListPoints"
@@ -87,6 +90,9 @@ type SessionServiceClient interface {
 	StopSession(context.Context, *pillionv1.StopSessionRequest) (*pillionv1.StopSessionResponse, error)
 	// DeleteSession deletes a session that has ended. Its rows are kept. Role: operator.
 	DeleteSession(context.Context, *pillionv1.DeleteSessionRequest) (*pillionv1.DeleteSessionResponse, error)
+	// ExplainPair returns why the packets from one agent to another are measured or not: its agents, their clocks, the session, its tasks,
+	// and whether marks arrive. Role: viewer.
+	ExplainPair(context.Context, *pillionv1.ExplainPairRequest) (*pillionv1.ExplainPairResponse, error)
 	// ListPoints returns what sessions can measure besides marked packets, and the bounds of their settings. Role: viewer.
 	ListPoints(context.Context, *pillionv1.ListPointsRequest) (*pillionv1.ListPointsResponse, error)
 	// ListRuns returns planned and past runs in a range of time. Role: viewer.
@@ -161,6 +167,13 @@ func NewSessionServiceClient(httpClient connect.HTTPClient, baseURL string, opts
 			connect.WithSchema(sessionServiceMethods.ByName("DeleteSession")),
 			connect.WithClientOptions(opts...),
 		),
+		explainPair: connect.NewClient[pillionv1.ExplainPairRequest, pillionv1.ExplainPairResponse](
+			httpClient,
+			baseURL+SessionServiceExplainPairProcedure,
+			connect.WithSchema(sessionServiceMethods.ByName("ExplainPair")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 		listPoints: connect.NewClient[pillionv1.ListPointsRequest, pillionv1.ListPointsResponse](
 			httpClient,
 			baseURL+SessionServiceListPointsProcedure,
@@ -189,6 +202,7 @@ type sessionServiceClient struct {
 	resumeSession *connect.Client[pillionv1.ResumeSessionRequest, pillionv1.ResumeSessionResponse]
 	stopSession   *connect.Client[pillionv1.StopSessionRequest, pillionv1.StopSessionResponse]
 	deleteSession *connect.Client[pillionv1.DeleteSessionRequest, pillionv1.DeleteSessionResponse]
+	explainPair   *connect.Client[pillionv1.ExplainPairRequest, pillionv1.ExplainPairResponse]
 	listPoints    *connect.Client[pillionv1.ListPointsRequest, pillionv1.ListPointsResponse]
 	listRuns      *connect.Client[pillionv1.ListRunsRequest, pillionv1.ListRunsResponse]
 }
@@ -274,6 +288,15 @@ func (c *sessionServiceClient) DeleteSession(ctx context.Context, req *pillionv1
 	return nil, err
 }
 
+// ExplainPair calls pillion.v1.SessionService.ExplainPair.
+func (c *sessionServiceClient) ExplainPair(ctx context.Context, req *pillionv1.ExplainPairRequest) (*pillionv1.ExplainPairResponse, error) {
+	response, err := c.explainPair.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // ListPoints calls pillion.v1.SessionService.ListPoints.
 func (c *sessionServiceClient) ListPoints(ctx context.Context, req *pillionv1.ListPointsRequest) (*pillionv1.ListPointsResponse, error) {
 	response, err := c.listPoints.CallUnary(ctx, connect.NewRequest(req))
@@ -312,6 +335,9 @@ type SessionServiceHandler interface {
 	StopSession(context.Context, *pillionv1.StopSessionRequest) (*pillionv1.StopSessionResponse, error)
 	// DeleteSession deletes a session that has ended. Its rows are kept. Role: operator.
 	DeleteSession(context.Context, *pillionv1.DeleteSessionRequest) (*pillionv1.DeleteSessionResponse, error)
+	// ExplainPair returns why the packets from one agent to another are measured or not: its agents, their clocks, the session, its tasks,
+	// and whether marks arrive. Role: viewer.
+	ExplainPair(context.Context, *pillionv1.ExplainPairRequest) (*pillionv1.ExplainPairResponse, error)
 	// ListPoints returns what sessions can measure besides marked packets, and the bounds of their settings. Role: viewer.
 	ListPoints(context.Context, *pillionv1.ListPointsRequest) (*pillionv1.ListPointsResponse, error)
 	// ListRuns returns planned and past runs in a range of time. Role: viewer.
@@ -382,6 +408,13 @@ func NewSessionServiceHandler(svc SessionServiceHandler, opts ...connect.Handler
 		connect.WithSchema(sessionServiceMethods.ByName("DeleteSession")),
 		connect.WithHandlerOptions(opts...),
 	)
+	sessionServiceExplainPairHandler := connect.NewUnaryHandlerSimple(
+		SessionServiceExplainPairProcedure,
+		svc.ExplainPair,
+		connect.WithSchema(sessionServiceMethods.ByName("ExplainPair")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	sessionServiceListPointsHandler := connect.NewUnaryHandlerSimple(
 		SessionServiceListPointsProcedure,
 		svc.ListPoints,
@@ -416,6 +449,8 @@ func NewSessionServiceHandler(svc SessionServiceHandler, opts ...connect.Handler
 			sessionServiceStopSessionHandler.ServeHTTP(w, r)
 		case SessionServiceDeleteSessionProcedure:
 			sessionServiceDeleteSessionHandler.ServeHTTP(w, r)
+		case SessionServiceExplainPairProcedure:
+			sessionServiceExplainPairHandler.ServeHTTP(w, r)
 		case SessionServiceListPointsProcedure:
 			sessionServiceListPointsHandler.ServeHTTP(w, r)
 		case SessionServiceListRunsProcedure:
@@ -463,6 +498,10 @@ func (UnimplementedSessionServiceHandler) StopSession(context.Context, *pillionv
 
 func (UnimplementedSessionServiceHandler) DeleteSession(context.Context, *pillionv1.DeleteSessionRequest) (*pillionv1.DeleteSessionResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("pillion.v1.SessionService.DeleteSession is not implemented"))
+}
+
+func (UnimplementedSessionServiceHandler) ExplainPair(context.Context, *pillionv1.ExplainPairRequest) (*pillionv1.ExplainPairResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("pillion.v1.SessionService.ExplainPair is not implemented"))
 }
 
 func (UnimplementedSessionServiceHandler) ListPoints(context.Context, *pillionv1.ListPointsRequest) (*pillionv1.ListPointsResponse, error) {
