@@ -2,10 +2,10 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Range } from "../chart/plot.ts";
 import { picture } from "../chart/picture.ts";
-import { agents } from "../data/agents.ts";
 import { fileName, save, windowsCsv } from "../data/csv.ts";
 import { PairFeed, type Drawn } from "../data/pair.ts";
 import { moment } from "../data/quantity.ts";
+import { useReasons } from "../data/reasons.ts";
 import { useResource } from "../data/resource.ts";
 import { sessions } from "../data/sessions.ts";
 import { lengthWords } from "../data/span.ts";
@@ -110,17 +110,21 @@ function Picture({ feed, mine, measured }: { feed: PairFeed; mine: Session[]; me
   const [open, setOpen] = useState(false);
   const statuses = [feed.out.status.value, feed.back.status.value];
   const fault = statuses.find((h) => h.fault)?.fault;
-  const all = sessions.value.value;
+  const explained = [
+    useReasons(source, destination, look.value.session, drawn?.out.length === 0),
+    useReasons(destination, source, look.value.session, drawn?.back.length === 0),
+  ] as const;
+  const why = (fault?: string) => <Why source={source} destination={destination} explained={explained} fault={fault} onRetry={() => feed.retry()} />;
   const bare = !drawn || drawn.out.length + drawn.back.length === 0;
   if (!drawn || (bare && !fault && statuses.some((h) => !h.answered))) {
-    if (fault) return <Why hosts={agents.value.value} sessions={all} source={source} destination={destination} fault={fault} onRetry={() => feed.retry()} />;
+    if (fault) return why(fault);
     return <div class="panel pair-wait"><Notice title="Loading…" /></div>;
   }
-  if (bare) return <WhyLive feed={feed} fault={fault} />;
+  if (bare) return why(fault);
   const live = span.live && feed.paused.value === undefined;
   const missing = {
-    out: drawn.out.length === 0 ? missingWords(all, source, destination) : undefined,
-    back: drawn.back.length === 0 ? missingWords(all, destination, source) : undefined,
+    out: drawn.out.length === 0 ? missingWords(explained[0], source, destination) : undefined,
+    back: drawn.back.length === 0 ? missingWords(explained[1], destination, source) : undefined,
   };
   const onRange = (r: Range) => showSpan({ live: false, ...r });
   return (
@@ -134,10 +138,4 @@ function Picture({ feed, mine, measured }: { feed: PairFeed; mine: Session[]; me
       <FiguresTable drawn={drawn} names={[`${source} → ${destination}`, `${destination} → ${source}`]} clock={clock} open={open} onOpen={setOpen} />
     </>
   );
-}
-
-function WhyLive({ feed, fault }: { feed: PairFeed; fault?: string }) {
-  const { source, destination } = look.value;
-  const hosts = useResource(agents).value.value;
-  return <Why hosts={hosts} sessions={sessions.value.value} source={source} destination={destination} fault={fault} onRetry={() => feed.retry()} />;
 }

@@ -4,7 +4,7 @@ import type { Agent, Check } from "../../gen/agent_pb.ts";
 import { operates } from "../../data/account.ts";
 import { agentClient, sentence } from "../../data/client.ts";
 import { clock } from "../../data/quantity.ts";
-import { Badge } from "../../part/badge.tsx";
+import { Findings } from "../../part/findings.tsx";
 
 const order = ["error", "warning", "ok"];
 
@@ -41,13 +41,7 @@ export function ChecksPanel({ agent }: { agent: Agent }) {
         : found ? `${summary(found.checks)}, at ${clock(found.at)}.`
         : "Checks kernel, privileges, clock, disk space, interfaces and reachability of all connected hosts. It changes nothing."}</p>
       {fault && <p class="fault" role="alert">{fault}</p>}
-      {found && !busy && (
-        <ul class="checks">
-          {found.checks.map((c, i) => (
-            <li key={i}><Badge state={c.level} /><div><strong>{c.name}</strong> <span>{c.found}</span>{c.advice && <p class="soft">{c.advice}</p>}</div></li>
-          ))}
-        </ul>
-      )}
+      {found && !busy && <Findings list={found.checks} />}
     </section>
   );
 }

@@ -1,13 +1,12 @@
 import { create } from "@bufbuild/protobuf";
 import { describe, expect, test } from "vitest";
 import { SessionSchema } from "../../gen/session_pb.ts";
-import { TaskSchema } from "../../gen/agent_pb.ts";
 import { figures } from "../../data/window.fixture.ts";
 import { noHistogram, shownBy, type Corrected } from "../../data/window.ts";
 import { clockWords, correctedWords } from "./clock.ts";
 import { flowAddress, look, swapped } from "./look.ts";
 import { subject } from "./strip.tsx";
-import { measures, sourceWords } from "./why.tsx";
+import { measures } from "./why.tsx";
 import { route } from "../../data/route.ts";
 
 describe("clocks in words", () => {
@@ -60,10 +59,6 @@ describe("the windows of the strip", () => {
   });
   test("no outdated window", () => expect(subject([figures(0)], { ...drawn, to: 60_000, now: 60_000, from: 0 }, true)).toBeUndefined());
   test("the whole fixed range", () => expect(subject([figures(1000), figures(2000)], drawn, false)).toMatchObject({ length: 10_000, figures: { packets: 40 } }));
-});
-
-test("a source's counters as text", () => {
-  expect(sourceWords(create(TaskSchema, { agent: "a", device: "eth0", counters: { seen: 12345n, marked: 5n } }))).toBe("The source on a (eth0) has seen 12\u202f345, marked 5 packets.");
 });
 
 describe("which session measures a pair", () => {

@@ -13,6 +13,7 @@ import { pairsOf, sessionNamed } from "../../data/runs.ts";
 import { millis } from "../../data/time.ts";
 import type { Pair, Session, SessionSpec } from "../../gen/session_pb.ts";
 import { Badge } from "../../part/badge.tsx";
+import { Findings } from "../../part/findings.tsx";
 import { Notice } from "../../part/notice.tsx";
 import { useTitle } from "../../part/title.ts";
 import { PointPanels } from "../points.tsx";
@@ -26,7 +27,7 @@ import { Tasks } from "./tasks.tsx";
 export function SessionPage({ name }: { name: string }) {
   useTitle(`Session ${name}`);
   const { value, fault } = useResource(useMemo(() => sessionNamed(name), [name]));
-  const session = value.value?.session;
+  const { session, reasons = [] } = value.value ?? {};
   const pairs = usePairs(session);
   if (!session?.spec) {
     if (!fault.value) return <Notice title={`Loading ${name}`} />;
@@ -42,7 +43,7 @@ export function SessionPage({ name }: { name: string }) {
         <SessionActions session={session} words after={(act) => { if (act === "delete") go(["sessions"]); }} />
       </header>
       {fault.value && <p class="field-fault" role="alert">This page is out of date: {fault.value}</p>}
-      {session.reason && <p class={`note ${session.state === "degraded" ? "caution" : ""}`}>{sentenceOf(session)}</p>}
+      {reasons.length > 0 ? <Findings list={reasons} /> : session.reason && <p class="note">{sentenceOf(session)}</p>}
       <div class="show-columns">
         <div class="stack">
           <Pairs session={session} pairs={pairs} />
@@ -114,7 +115,7 @@ function Pairs({ session, pairs: all }: { session: Session; pairs: readonly Pair
   return (
     <section class="panel" aria-labelledby="pairs-title">
       <header><h2 id="pairs-title">Pairs</h2><span class="faint">{all.length}</span>{!runs && pairs.length > 0 && <span class="soft small">{session.state === "ended" ? "from its specification and the current agents" : "if it started now"}</span>}{runs && pairsFault.value && <span class="field-fault" role="alert">No current figures: {pairsFault.value}</span>}</header>
-      {pairs.length === 0 ? <NoPairs session={session} /> : (
+      {pairs.length === 0 ? <p class="soft">No pair of agents matches now.</p> : (
         <div class="scroll-x" tabIndex={0} role="region" aria-label="Table of pairs">
           <table>
             <thead><tr><th scope="col">Pair</th><th scope="col" class="number">Median</th><th scope="col" class="number">p99</th><th scope="col" class="number">Loss, 10 s</th><th scope="col" class="number">Marked</th><th scope="col" class="number">Throughput</th></tr></thead>
@@ -132,12 +133,6 @@ function Pairs({ session, pairs: all }: { session: Session; pairs: readonly Pair
       )}
     </section>
   );
-}
-
-function NoPairs({ session }: { session: Session }) {
-  if (session.state === "scheduled") return <p class="soft">No pair of agents matches now. Pairs are resolved at the start.</p>;
-  if (session.state === "ended") return <p class="soft">The session has ended. Its results are listed under Runs.</p>;
-  return <p class="soft">No pair of agents matches now. Measurement starts when matching agents join.</p>;
 }
 
 function PairCells({ pair, runs }: { pair: number; runs: boolean }) {

@@ -16,7 +16,7 @@ export function Tasks({ session }: { session: Session }) {
   return (
     <section class="panel" aria-labelledby="tasks-title">
       <header><h2 id="tasks-title">Tasks</h2><span class="faint">{session.tasks.length}</span></header>
-      {tasks.length === 0 && <p class="soft">{["ended", "scheduled", "paused"].includes(session.state) ? `No agent has a task: the session ${session.state === "ended" ? "has ended" : `is ${session.state}`}.` : "No agent has reported a task yet. Connected agents report once a second."}</p>}
+      {tasks.length === 0 && <p class="soft">No agent has reported a task.</p>}
       <ul class="session-tasks">{tasks.map((t) => <TaskItem key={`${t.agent} ${t.role} ${t.device}`} task={t} />)}</ul>
       {session.tasks.length > many && <p class="soft">{session.tasks.length - many} more; the page of each agent lists its tasks.</p>}
     </section>
