@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"pillion.dev/measure/verdict"
 )
 
 // agreementFolder holds result folders, each with the estimates of this package in
@@ -175,13 +177,13 @@ func journalOf(s *Spec, deviation float64, blocks int, untidy bool, started time
 }
 
 type agreedEstimate struct {
-	Factor  string   `json:"factor,omitempty"`
-	Level   string   `json:"level,omitempty"`
-	Blocks  int      `json:"blocks"`
-	Value   float64  `json:"value"`
-	Low     *float64 `json:"low"`
-	High    *float64 `json:"high"`
-	Verdict Verdict  `json:"verdict,omitempty"`
+	Factor  string          `json:"factor,omitempty"`
+	Level   string          `json:"level,omitempty"`
+	Blocks  int             `json:"blocks"`
+	Value   float64         `json:"value"`
+	Low     *float64        `json:"low"`
+	High    *float64        `json:"high"`
+	Verdict verdict.Verdict `json:"verdict,omitempty"`
 }
 
 // estimates of an experiment; bounds that are not known are null. They are rounded, since

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"pillion.dev/measure/verdict"
 )
 
 // simulated returns the rows of blocks whose logarithmic ratios have a deviation.
@@ -127,19 +129,19 @@ func TestVerdicts(t *testing.T) {
 	for name, c := range map[string]struct {
 		target          Target
 		mean, deviation float64
-		want            Verdict
+		want            verdict.Verdict
 	}{
-		"met":             {Target{AtLeast: number(0.95)}, -0.02, 0.01, Met},
-		"missed":          {Target{AtLeast: number(0.95)}, -0.10, 0.01, Missed},
-		"undecided":       {Target{AtLeast: number(0.95)}, -0.05, 0.03, Undecided},
-		"at most met":     {Target{AtMost: number(1.05)}, 0.02, 0.01, Met},
-		"at most missed":  {Target{AtMost: number(1.05)}, 0.10, 0.01, Missed},
-		"equal":           {Target{Within: &share}, 0.001, 0.005, Met},
-		"not equal":       {Target{Within: &share}, 0.10, 0.005, Missed},
-		"too wide to say": {Target{Within: &share}, 0, 0.10, Undecided},
-		"value met":       {Target{Of: OfMean, AtMost: number(0)}, -0.02, 0.01, Met},
-		"value missed":    {Target{Of: OfMean, AtLeast: number(2)}, 1.9, 0.1, Missed},
-		"value undecided": {Target{Of: OfMean, AtLeast: number(2)}, 1.99, 0.1, Undecided},
+		"met":             {Target{AtLeast: number(0.95)}, -0.02, 0.01, verdict.Met},
+		"missed":          {Target{AtLeast: number(0.95)}, -0.10, 0.01, verdict.Missed},
+		"undecided":       {Target{AtLeast: number(0.95)}, -0.05, 0.03, verdict.Undecided},
+		"at most met":     {Target{AtMost: number(1.05)}, 0.02, 0.01, verdict.Met},
+		"at most missed":  {Target{AtMost: number(1.05)}, 0.10, 0.01, verdict.Missed},
+		"equal":           {Target{Within: &share}, 0.001, 0.005, verdict.Met},
+		"not equal":       {Target{Within: &share}, 0.10, 0.005, verdict.Missed},
+		"too wide to say": {Target{Within: &share}, 0, 0.10, verdict.Undecided},
+		"value met":       {Target{Of: OfMean, AtMost: number(0)}, -0.02, 0.01, verdict.Met},
+		"value missed":    {Target{Of: OfMean, AtLeast: number(2)}, 1.9, 0.1, verdict.Missed},
+		"value undecided": {Target{Of: OfMean, AtLeast: number(2)}, 1.99, 0.1, verdict.Undecided},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if j := judge(c.target, Estimate{20, 19, c.mean, c.deviation, c.target.Of == OfMean}); j.Verdict != c.want {
@@ -149,7 +151,7 @@ func TestVerdicts(t *testing.T) {
 				math.Abs(math.Log(j.High/j.Low)/2-math.Log1p(j.HalfWidthAt(j.Confidence))) > 1e-9 {
 				t.Errorf("half-width at %g is not that of the interval: %+v", j.Confidence, j)
 			}
-			if j := judge(c.target, Estimate{1, 0, c.mean, 0, c.target.Of == OfMean}); j.Verdict != Undecided {
+			if j := judge(c.target, Estimate{1, 0, c.mean, 0, c.target.Of == OfMean}); j.Verdict != verdict.Undecided {
 				t.Errorf("one block is %s", j.Verdict)
 			}
 		})
@@ -172,7 +174,7 @@ func TestTargetOfMean(t *testing.T) {
 				}
 			}
 			j := s.Judge(rows, 4)[0]
-			if math.Abs(j.Ratio()-sum/n) > 1e-9*sum/n || !(j.Low < j.Ratio() && j.Ratio() < j.High) || j.Verdict != Met {
+			if math.Abs(j.Ratio()-sum/n) > 1e-9*sum/n || !(j.Low < j.Ratio() && j.Ratio() < j.High) || j.Verdict != verdict.Met {
 				t.Errorf("%+v, the mean is %g", j, sum/n)
 			}
 		})

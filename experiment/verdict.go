@@ -3,17 +3,8 @@ package experiment
 import (
 	"fmt"
 	"math"
-)
 
-// Verdict is the result of comparing an interval with a target.
-type Verdict string
-
-// The verdicts. Undecided means that the interval holds values that meet the target and
-// values that miss it: more blocks are needed, nothing is shown.
-const (
-	Met       Verdict = "met"
-	Missed    Verdict = "missed"
-	Undecided Verdict = "undecided"
+	"pillion.dev/measure/verdict"
 )
 
 // What a target is of.
@@ -29,7 +20,7 @@ type Judged struct {
 	Low, High float64
 	// Confidence of the interval.
 	Confidence float64
-	Verdict    Verdict
+	Verdict    verdict.Verdict
 }
 
 // Judge compares the targets with what the complete blocks show.
@@ -61,7 +52,7 @@ func judge(t Target, e Estimate) Judged {
 	if t.Within != nil { // two one-sided tests at 5 % are one interval of 90 %
 		confidence = 2*Confidence - 1
 	}
-	j := Judged{Target: t, Estimate: e, Confidence: confidence, Verdict: Undecided}
+	j := Judged{Target: t, Estimate: e, Confidence: confidence, Verdict: verdict.Undecided}
 	j.Low, j.High = e.Interval(confidence)
 	if e.Blocks < 2 {
 		j.Low, j.High = math.Inf(-1), math.Inf(1)
@@ -79,12 +70,7 @@ func judge(t Target, e Estimate) Judged {
 	case t.Within != nil:
 		low, high = 1/(1+float64(*t.Within)), 1+float64(*t.Within)
 	}
-	switch {
-	case j.Low >= low && j.High <= high:
-		j.Verdict = Met
-	case j.High < low || j.Low > high:
-		j.Verdict = Missed
-	}
+	j.Verdict = verdict.Of(j.Low, j.High, low, high)
 	return j
 }
 

@@ -4,6 +4,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"pillion.dev/measure/verdict"
 )
 
 const absolute = `experiment: demo
@@ -32,15 +34,15 @@ func TestTargetsOfPlainValues(t *testing.T) {
 	half := 4.302653 * 2 / math.Sqrt(3)
 	for i, want := range []struct {
 		mean    float64
-		verdict Verdict
-	}{{12, Met}, {17, Met}, {22, Missed}} {
+		verdict verdict.Verdict
+	}{{12, verdict.Met}, {17, verdict.Met}, {22, verdict.Missed}} {
 		j := s.Judge(rows, 3)[i]
 		if math.Abs(j.Ratio()-want.mean) > 1e-9 || math.Abs(j.Low-(want.mean-half)) > 1e-5 || math.Abs(j.High-(want.mean+half)) > 1e-5 ||
 			math.Abs(j.HalfWidth()-half/want.mean) > 1e-5 || j.Verdict != want.verdict {
 			t.Errorf("target %d: mean %g [%g, %g] ± %g, %s; want %+v", i, j.Ratio(), j.Low, j.High, j.HalfWidth(), j.Verdict, want)
 		}
 	}
-	if j := s.Judge(rows, 1)[0]; j.Verdict != Undecided || !math.IsInf(j.Low, -1) {
+	if j := s.Judge(rows, 1)[0]; j.Verdict != verdict.Undecided || !math.IsInf(j.Low, -1) {
 		t.Errorf("after one block: %+v", j)
 	}
 }

@@ -18,7 +18,6 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -207,6 +206,5 @@ func medianRate(trains [][]int64) float64 {
 	for _, times := range trains {
 		mbit = append(mbit, (packets-1)*size*8e3/float64(times[packets-1]-times[0]))
 	}
-	slices.Sort(mbit)
-	return (mbit[(len(mbit)-1)/2] + mbit[len(mbit)/2]) / 2
+	return result.Median(mbit)
 }

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"pillion.dev/bench/estimate"
+	"pillion.dev/bench/result"
 	"pillion.dev/bench/thread"
 )
 
@@ -51,7 +51,7 @@ func sendRequests(ctx context.Context, t *testbed, k traffic, core int, duration
 		cpu = append(cpu, float64(thread.CPUTime()-before)/requestBurst)
 	}
 	n := len(cpu) * requestBurst
-	return sample{n, n, 1e9 / estimate.Median(cpu), float64(n) / time.Since(begin).Seconds()}, ctx.Err()
+	return sample{n, n, 1e9 / result.Median(cpu), float64(n) / time.Since(begin).Seconds()}, ctx.Err()
 }
 
 // burst makes requests and waits for the reply to each.

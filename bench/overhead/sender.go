@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"pillion.dev/bench/estimate"
+	"pillion.dev/bench/result"
 	"pillion.dev/bench/thread"
 	"pillion.dev/internal/netns"
 )
@@ -78,7 +78,7 @@ func sendUDP(ctx context.Context, t *testbed, v6 bool, payload int, core int, du
 		}
 	}
 	s.awaitLate()
-	s.result.CPUNs = estimate.Median(s.cpu)
+	s.result.CPUNs = result.Median(s.cpu)
 	s.result.ClockNs = float64(s.elapsed.Nanoseconds()) / float64(s.result.Packets)
 	return s.result, ctx.Err()
 }

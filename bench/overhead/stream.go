@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"pillion.dev/bench/estimate"
+	"pillion.dev/bench/result"
 	"pillion.dev/bench/thread"
 )
 
@@ -70,7 +70,7 @@ func sendStream(ctx context.Context, t *testbed, v6 bool, core int, duration tim
 		cpu = append(cpu, ns)
 	}
 	n := s.delivered
-	return sample{n, n, 8e9 / estimate.Median(cpu), 8 * float64(n) / time.Since(begin).Seconds()}, nil
+	return sample{n, n, 8e9 / result.Median(cpu), 8 * float64(n) / time.Since(begin).Seconds()}, nil
 }
 
 // slice sends a part of the stream and returns the CPU time of a byte, ns.

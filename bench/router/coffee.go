@@ -4,7 +4,6 @@ import (
 	"context"
 	"math"
 
-	"pillion.dev/bench/estimate"
 	"pillion.dev/bench/result"
 	"pillion.dev/probe/router"
 )
@@ -53,7 +52,7 @@ func (c *coffee) put(r result.Result, all *router.Breaks) error {
 	for _, n := range between {
 		squares += (n - mean) * (n - mean) / float64(len(between))
 	}
-	r["breaks_packets_p50"] = estimate.Median(between)
+	r["breaks_packets_p50"] = result.Median(between)
 	r["breaks_cv"] = math.Sqrt(squares) / max(mean, 1)
 	addSizes(r, "break_packets", counts)
 	return nil

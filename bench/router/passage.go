@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"pillion.dev/bench/estimate"
+	"pillion.dev/bench/result"
 	"pillion.dev/bench/thread"
 	"pillion.dev/internal/netns"
 )
@@ -85,7 +85,7 @@ func (p *passage) rate(packets int) (float64, error) {
 	if missing := packets/burst*burst - arrived; missing > packets/1000 {
 		return 0, fmt.Errorf("pass packets: %d: %w", missing, errMissing)
 	}
-	return 1e9 / estimate.Median(costs), nil
+	return 1e9 / result.Median(costs), nil
 }
 
 // drain reads the arrived packets.

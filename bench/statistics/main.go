@@ -19,7 +19,7 @@ import (
 	"os"
 	"time"
 
-	"pillion.dev/experiment"
+	"pillion.dev/measure/verdict"
 )
 
 // figure is one simulated share with its Monte-Carlo error, two standard errors.
@@ -32,10 +32,10 @@ type figure struct {
 	Error       float64 `json:"error"`
 	// HalfWidth is the mean of the intervals' half-widths, in standard deviations, and
 	// Blocks the mean number of blocks; 0 for orders.
-	HalfWidth float64            `json:"half_width,omitempty"`
-	Blocks    float64            `json:"blocks,omitempty"`
-	Bar       float64            `json:"bar,omitempty"`
-	Verdict   experiment.Verdict `json:"verdict,omitempty"`
+	HalfWidth float64         `json:"half_width,omitempty"`
+	Blocks    float64         `json:"blocks,omitempty"`
+	Bar       float64         `json:"bar,omitempty"`
+	Verdict   verdict.Verdict `json:"verdict,omitempty"`
 }
 
 const (
@@ -88,7 +88,7 @@ func simulate(share float64, recorded, out string) (missed int, err error) {
 					f.Bar = bars[f.What][kind]
 					f.judge()
 				}
-				if f.Verdict == experiment.Missed {
+				if f.Verdict == verdict.Missed {
 					missed++
 				}
 				fmt.Println(f)
@@ -131,18 +131,11 @@ func readNoise(path string) ([]float64, error) {
 }
 
 func (f *figure) judge() {
-	distance := f.Bar - f.Share
+	least, most := math.Inf(-1), f.Bar
 	if f.What == coverage {
-		distance = -distance
+		least, most = f.Bar, math.Inf(1)
 	}
-	switch {
-	case distance >= f.Error:
-		f.Verdict = experiment.Met
-	case distance < -f.Error:
-		f.Verdict = experiment.Missed
-	default:
-		f.Verdict = experiment.Undecided
-	}
+	f.Verdict = verdict.Of(f.Share-f.Error, f.Share+f.Error, least, most)
 }
 
 func (f figure) String() string {

@@ -20,6 +20,7 @@ sys.path.insert(0, str(ROOT / "python"))
 import numpy as np  # noqa: E402
 import pandas as pd  # noqa: E402
 
+from pillion.analysis.verdicts import decide  # noqa: E402
 from pillion.stats import bca, permanova  # noqa: E402
 
 ROWS, PERMUTATIONS, BAR_S = 3200, 999, 0.2
@@ -54,10 +55,6 @@ def peak_bytes(frame, arguments):
     return peak
 
 
-def verdict(low, high, bar):
-    return "met" if high < bar else "missed" if low > bar else "undecided"
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=21, help="how often each case is measured (default 21)")
@@ -87,7 +84,7 @@ def main():
         case = {
             "median_s": round(interval["estimate"], 4), "low_s": round(interval["low"], 4), "high_s": round(interval["high"], 4),
             "least_s": round(float(wall.min()), 4), "median_cpu_s": round(float(np.median(cpu)), 4),
-            "peak_bytes": peak_bytes(frame, CASES[name]), "verdict": verdict(interval["low"], interval["high"], BAR_S),
+            "peak_bytes": peak_bytes(frame, CASES[name]), "verdict": decide(interval["low"], interval["high"], most=BAR_S),
         }
         result["cases"][name] = case
         print(f"{name:42} {case['median_s']:.3f} s [{case['low_s']:.3f}, {case['high_s']:.3f}], processor {case['median_cpu_s']:.3f} s, "

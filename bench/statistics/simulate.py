@@ -26,6 +26,7 @@ from scipy.stats import t as student  # noqa: E402
 from pillion.analysis.design import read_design  # noqa: E402
 from pillion.analysis.effects import t_interval as t_interval_of  # noqa: E402
 from pillion.analysis.result import Experiment  # noqa: E402
+from pillion.analysis.verdicts import decide  # noqa: E402
 from pillion.stats import (  # noqa: E402
     anova, bca, breusch_pagan, permanova, shapiro, t_interval, tost, tukey, turning_points,
 )
@@ -210,8 +211,7 @@ BARS = {"coverage": {"normal": 0.94, "recorded": 0.93}, "false positives": {"nor
 
 
 def verdict(share, error, bar, above):
-    distance = (share - bar) if above else (bar - share)
-    return "met" if distance >= error else "missed" if distance < -error else "undecided"
+    return decide(share - error, share + error, **{"least" if above else "most": bar})
 
 
 def simulate(what, name, function, argument, times, kind):

@@ -11,6 +11,7 @@ import (
 
 	"pillion.dev/experiment"
 	"pillion.dev/internal/quantity"
+	"pillion.dev/measure/verdict"
 )
 
 // cellsText counts the runs of a block.
@@ -100,15 +101,15 @@ func (a *app) showExperiment(s *experiment.Spec, folder string, p experiment.Sta
 		Verdict    string  `json:"verdict,omitempty"`
 	}
 	var lines []line
-	add := func(what string, e experiment.Estimate, confidence float64, verdict experiment.Verdict) {
+	add := func(what string, e experiment.Estimate, confidence float64, judged verdict.Verdict) {
 		low, high := e.Interval(confidence)
-		width, shown := e.HalfWidthAt(confidence), string(verdict)
+		width, shown := e.HalfWidthAt(confidence), string(judged)
 		if shown != "" && !p.Finished && !p.OverBudget {
 			shown += " so far"
 		}
 		t.add(text(what), ratio(e.Ratio(), e.Blocks > 0), ratio(low, e.Blocks > 1), ratio(high, e.Blocks > 1),
 			share(width), share(confidence), text(shown))
-		lines = append(lines, line{what, known(e.Ratio()), known(low), known(high), known(width), confidence, string(verdict)})
+		lines = append(lines, line{what, known(e.Ratio()), known(low), known(high), known(width), confidence, string(judged)})
 	}
 	for _, e := range p.Effects {
 		add(e.Factor+"="+e.Level, e.Estimate, experiment.Confidence, "")

@@ -13,16 +13,7 @@ import (
 
 	"pillion.dev/archive"
 	"pillion.dev/measure/flows"
-)
-
-// Verdict is the result of a comparison.
-type Verdict string
-
-// Verdicts; without a target it is empty.
-const (
-	Met       Verdict = "met"
-	Missed    Verdict = "missed"
-	Undecided Verdict = "undecided"
+	"pillion.dev/measure/verdict"
 )
 
 // Targets of a service. Those that are zero are not judged.
@@ -43,16 +34,16 @@ type Level struct {
 	Step             time.Duration
 	Up, Down, Silent int
 	Availability     float64 // NaN without traffic
-	AvailabilityIs   Verdict
+	AvailabilityIs   verdict.Verdict
 
 	Expected, Lost uint64
 	Loss           Share
-	LossIs         Verdict
+	LossIs         verdict.Verdict
 
 	// Delays is how many there are, DelayNs their quantile, in the interval from DelayLowNs to DelayHighNs, with clock errors; NaN: unknown.
 	Delays                           uint64
 	DelayNs, DelayLowNs, DelayHighNs float64
-	DelayIs                          Verdict
+	DelayIs                          verdict.Verdict
 	// ClockNs is the largest error of the clocks, ClockUnknown the share of delays whose error is unknown.
 	ClockNs      int64
 	ClockUnknown float64
@@ -128,21 +119,15 @@ func (p *Pair) Level() Level {
 	if l.Up+l.Down > 0 {
 		l.Availability = float64(l.Up) / float64(l.Up+l.Down)
 	}
-	switch {
-	case p.targets.Availability == 0:
-	case math.IsNaN(l.Availability):
-		l.AvailabilityIs = Undecided
-	case l.Availability >= p.targets.Availability:
-		l.AvailabilityIs = Met
-	default:
-		l.AvailabilityIs = Missed
+	if p.targets.Availability != 0 {
+		l.AvailabilityIs = verdict.Of(l.Availability, l.Availability, p.targets.Availability, math.Inf(1))
 	}
 	blocks, length := grouped(p.hours)
 	l.BlockLength = length
 	l.Blocks = len(slices.DeleteFunc(slices.Clone(blocks), func(b *block) bool { return b.expected == 0 && b.delays == 0 }))
 	l.Loss = shareOf(columns(blocks, func(b *block) float64 { return b.lost }), columns(blocks, func(b *block) float64 { return b.expected }))
 	if p.targets.Loss != 0 {
-		l.LossIs = judge(l.Loss.Low, l.Loss.High, p.targets.Loss)
+		l.LossIs = verdict.Of(l.Loss.Low, l.Loss.High, math.Inf(-1), p.targets.Loss)
 	}
 	p.judgeDelay(blocks)
 	return *l
@@ -154,17 +139,6 @@ func columns(blocks []*block, value func(*block) float64) []float64 {
 		list[i] = value(b)
 	}
 	return list
-}
-
-// judge compares an interval with the most that a target permits.
-func judge(low, high, most float64) Verdict {
-	switch {
-	case high <= most:
-		return Met
-	case low > most:
-		return Missed
-	}
-	return Undecided
 }
 
 // judgeDelay compares the share of delays above the target with that which the quantile permits, and finds the quantile's interval: the
@@ -191,7 +165,7 @@ func (p *Pair) judgeDelay(blocks []*block) {
 	}
 	if p.targets.Delay != 0 {
 		certainly, possibly := compare(int64(p.targets.Delay))
-		l.DelayIs = judge(certainly.Low, possibly.High, permitted)
+		l.DelayIs = verdict.Of(certainly.Low, possibly.High, math.Inf(-1), permitted)
 	}
 	values := edges(blocks)
 	first := func(is func(ns int64) bool) float64 {

@@ -8,6 +8,7 @@ import (
 
 	"pillion.dev/archive"
 	"pillion.dev/measure/flows"
+	"pillion.dev/measure/verdict"
 )
 
 var month = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
@@ -71,7 +72,7 @@ func TestKnownOutages(t *testing.T) {
 		t.Errorf("lost %d of %d, %v", l.Lost, l.Expected, l.Loss)
 	}
 	// One outage in a month says little of the rate of losses, but all of the delays are known.
-	if l.AvailabilityIs != Missed || l.LossIs != Undecided || l.DelayIs != Met || l.Blocks != 27 || l.BlockLength != 24*time.Hour {
+	if l.AvailabilityIs != verdict.Missed || l.LossIs != verdict.Undecided || l.DelayIs != verdict.Met || l.Blocks != 27 || l.BlockLength != 24*time.Hour {
 		t.Errorf("availability %s, loss %s %+v, delay %s, %d blocks of %v", l.AvailabilityIs, l.LossIs, l.Loss, l.DelayIs, l.Blocks, l.BlockLength)
 	}
 }
@@ -103,15 +104,15 @@ func TestVerdicts(t *testing.T) {
 		all         []archive.WindowsAnswer
 		target      time.Duration
 		loss        float64
-		delay, lost Verdict
+		delay, lost verdict.Verdict
 	}{
-		{"met", constant(flows.BoundOf(1e5), 1e7), 20 * time.Millisecond, 0.002, Met, Met},
-		{"missed", constant(flows.BoundOf(1e5), 1e7), 5 * time.Millisecond, 0.0005, Missed, Missed},
-		{"within the clock error", constant(flows.BoundOf(2e6), 1e7), 11 * time.Millisecond, 0.001, Undecided, Undecided},
-		{"beyond the clock error", constant(flows.BoundOf(2e6), 1e7), 13 * time.Millisecond, 0.1, Met, Met},
-		{"unknown clocks", constant(flows.Bound{}, 1e7), time.Second, 0.1, Undecided, Met},
-		{"one packet in fifty is late", constant(flows.BoundOf(0), append(make([]int64, 49), 5e7)...), 20 * time.Millisecond, 1, Missed, Met},
-		{"no traffic", nil, time.Second, 0.1, Undecided, Undecided},
+		{"met", constant(flows.BoundOf(1e5), 1e7), 20 * time.Millisecond, 0.002, verdict.Met, verdict.Met},
+		{"missed", constant(flows.BoundOf(1e5), 1e7), 5 * time.Millisecond, 0.0005, verdict.Missed, verdict.Missed},
+		{"within the clock error", constant(flows.BoundOf(2e6), 1e7), 11 * time.Millisecond, 0.001, verdict.Undecided, verdict.Undecided},
+		{"beyond the clock error", constant(flows.BoundOf(2e6), 1e7), 13 * time.Millisecond, 0.1, verdict.Met, verdict.Met},
+		{"unknown clocks", constant(flows.Bound{}, 1e7), time.Second, 0.1, verdict.Undecided, verdict.Met},
+		{"one packet in fifty is late", constant(flows.BoundOf(0), append(make([]int64, 49), 5e7)...), 20 * time.Millisecond, 1, verdict.Missed, verdict.Met},
+		{"no traffic", nil, time.Second, 0.1, verdict.Undecided, verdict.Undecided},
 	} {
 		l := levelOf(Targets{Outage: 0.2, Loss: test.loss, Quantile: 0.99, Delay: test.target}, test.all)
 		if l.DelayIs != test.delay || l.LossIs != test.lost {
@@ -120,7 +121,7 @@ func TestVerdicts(t *testing.T) {
 	}
 	few := constant(flows.BoundOf(0), 1e6)[:1]
 	few[0].Windows = few[0].Windows[:30] // five hours
-	if l := levelOf(Targets{Outage: 0.2, Loss: 0.5, Quantile: 0.5, Delay: time.Second}, few); l.LossIs != Undecided || l.DelayIs != Undecided || !math.IsNaN(l.DelayLowNs) || !math.IsNaN(l.DelayHighNs) {
+	if l := levelOf(Targets{Outage: 0.2, Loss: 0.5, Quantile: 0.5, Delay: time.Second}, few); l.LossIs != verdict.Undecided || l.DelayIs != verdict.Undecided || !math.IsNaN(l.DelayLowNs) || !math.IsNaN(l.DelayHighNs) {
 		t.Errorf("of five hours: %+v", l)
 	}
 }
@@ -178,7 +179,7 @@ func simulate(random *rand.Rand, carry, spread float64) (loss, delay bool) {
 	}
 	l := p.Level()
 	// The true share above 20 ms is the permitted one: an interval that holds is undecided.
-	return l.Loss.Low <= rate && rate <= l.Loss.High, l.DelayIs == Undecided
+	return l.Loss.Low <= rate && rate <= l.Loss.High, l.DelayIs == verdict.Undecided
 }
 
 // scaled is a distribution of one value, n times.

@@ -13,17 +13,17 @@ from pillion.analysis.numbers import number, share
 MET, MISSED, UNDECIDED = "met", "missed", "undecided"
 
 
-def decide(low, high, bound):
-    """The verdict of an interval.
+def decide(low, high, least=-np.inf, most=np.inf):
+    """The verdict of an interval for a target that values from least to most meet.
 
     Within a distance of no effect the interval is that of two one-sided tests, so that met
     is their result: that an interval contains no effect shows nothing.
     """
     if np.isnan(low) or np.isnan(high):
         return UNDECIDED
-    if low >= bound.low and high <= bound.high:
+    if low >= least and high <= most:
         return MET
-    if high < bound.low or low > bound.high:
+    if high < least or low > most:
         return MISSED
     return UNDECIDED
 
@@ -100,7 +100,7 @@ def _judge(x, target, level, column):
     back = np.exp if x.design.is_log else (lambda v: v)
     row["n"] = len(values)
     row[column], row["low"], row["high"] = (back(v) for v in effects.t_interval(x, values, row["confidence"]))
-    row["verdict"] = decide(row["low"], row["high"], bound)
+    row["verdict"] = decide(row["low"], row["high"], bound.low, bound.high)
     base = x.design.base_label
     unit = x.design.measures[target.measure].shown_unit if estimate != "ratio" else ""
     write = numbers.column([row[column], row["low"], row["high"]], [(row["high"] - row["low"]) / 2], is_ratio=x.design.is_log)
