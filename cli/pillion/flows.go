@@ -7,7 +7,6 @@ import (
 
 	"pillion.dev/api"
 	"pillion.dev/api/pillionv1"
-	"pillion.dev/measure/flows"
 )
 
 type flowsCmd struct {
@@ -70,12 +69,8 @@ func (c *flowsCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 	t := newTable(columns...)
 	for _, f := range answer.Flows {
 		w := f.GetTotal()
-		loss := decimal(100*float64(w.GetLost())/float64(w.GetExpected()), 2)
-		if loss.plain != "" {
-			loss.shown += " %"
-		}
-		row := []cell{text(flowName(flows.Flow{Src: f.Src, Dst: f.Dst, Proto: f.Proto, Sport: f.Sport, Dport: f.Dport})),
-			number(w.GetPackets()), byteSize(int64(w.GetBytes())), loss, number(w.GetDelay().GetCount()), delayCell(w.GetDelay().GetP50Ns()),
+		row := []cell{text(flowOf(f)), number(w.GetPackets()), byteSize(int64(w.GetBytes())), percent(w.GetLost(), w.GetExpected()),
+			number(w.GetDelay().GetCount()), delayCell(w.GetDelay().GetP50Ns()),
 			delayCell(w.GetDelay().GetP90Ns()), delayCell(w.GetDelay().GetP99Ns()), clockCell(w.GetDelay().GetCount(), w.GetClockErrorNs()), delayCell(w.GetIpdv().GetP90Ns())}
 		if pods {
 			row = append(row, podCell(f.SrcPod), podCell(f.DstPod))

@@ -40,12 +40,9 @@ func (l liveColumns) titles() []liveCell {
 
 // fitted returns the widths of the columns, 0 for one that is left out so that the rest and a
 // sparkline fit, and the width of the sparkline.
-func (l liveColumns) fitted(width int, head []liveCell, rows [][]liveCell, hidden func(key string) bool) (widths []int, spark int) {
+func (l liveColumns) fitted(width int, head []liveCell, rows [][]liveCell) (widths []int, spark int) {
 	widths = make([]int, len(l))
 	for i, c := range l {
-		if hidden(c.key) {
-			continue
-		}
 		widths[i] = max(c.least, utf8.RuneCountInString(head[i].text))
 		for _, row := range rows {
 			widths[i] = max(widths[i], utf8.RuneCountInString(row[i].text))
@@ -99,4 +96,14 @@ func (l liveColumns) line(row []liveCell, widths []int) string {
 		b.WriteString(text + "  ")
 	}
 	return b.String()
+}
+
+// fit cuts a line to a width.
+func fit(s string, width int) string {
+	s = clean(s)
+	if utf8.RuneCountInString(s) <= width {
+		return s
+	}
+	runes := []rune(s)
+	return string(runes[:max(0, width-1)]) + "…"
 }

@@ -2,6 +2,9 @@ package pillion
 
 import "math"
 
+// historyMax is how many values a sparkline can show.
+const historyMax = 60
+
 var sparkBlocks = []rune("▁▂▃▄▅▆▇█")
 
 // sparkline draws the last width values, each between the least and the largest
@@ -54,4 +57,11 @@ func columnsChart(values []float64, low, high float64, rows int) []string {
 		lines[y] = string(line)
 	}
 	return lines
+}
+
+func sparkTitle(width int) string {
+	if width == 0 {
+		return ""
+	}
+	return "P50 OVER TIME"
 }

@@ -69,15 +69,12 @@ func readUntil(master *os.File, text string, so *strings.Builder) bool {
 }
 
 func TestWatchOnTerminal(t *testing.T) {
-	f, server := newFake(t)
+	_, server := newFake(t)
 	p := newProgram(t, server)
 	p.environment = append(p.environment, "TERM=xterm")
-	f.mutex.Lock()
-	f.tails, f.keep = 1, true // keeps both connection and session
-	f.mutex.Unlock()
 	master, command := p.startOnTerminal(120, 20, "session", "watch", "web")
 	var shown strings.Builder
-	if !readUntil(master, "508", &shown) {
+	if !readUntil(master, "500 µs", &shown) {
 		t.Errorf("no delays on the terminal:\n%q", shown.String())
 	}
 	if !strings.Contains(shown.String(), "\x1b[?1049h") {
@@ -92,7 +89,23 @@ func TestWatchOnTerminal(t *testing.T) {
 		t.Errorf("interrupted watch: %v", err)
 	}
 	restore := strings.LastIndex(after.String(), "\x1b[?1049l")
-	if restore < 0 || !strings.Contains(after.String(), "\x1b[?25h") || !strings.Contains(after.String()[restore:], "508 µs") {
+	if restore < 0 || !strings.Contains(after.String(), "\x1b[?25h") || !strings.Contains(after.String()[restore:], "500 µs") {
 		t.Errorf("the terminal was not restored, or lacks the last figures: %q", after.String())
+	}
+}
+
+// TestWatchOnTerminalEnds: the watch of a session that has ended ends by itself.
+func TestWatchOnTerminalEnds(t *testing.T) {
+	f, server := newFake(t)
+	f.mutex.Lock()
+	f.sent = true
+	f.mutex.Unlock()
+	p := newProgram(t, server)
+	p.environment = append(p.environment, "TERM=xterm")
+	master, command := p.startOnTerminal(120, 20, "session", "watch", "web")
+	var shown strings.Builder
+	readUntil(master, "\x00", &shown)
+	if err := command.Wait(); err != nil || !strings.Contains(shown.String(), "the session is ended") {
+		t.Errorf("%v; the terminal shows %q", err, shown.String())
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"pillion.dev/api"
+	"pillion.dev/api/pillionv1"
 	"pillion.dev/cli/terminal"
 )
 
@@ -30,7 +31,8 @@ Enter opens the flows of a pair, and the figures of one flow over time; Esc goes
 
 P50 and P99 are percentiles of one-way delay: of a pair in the latest second, of a flow in the time of --over; ± is the
 combined error bound of both clocks, and delays below it are not significant. LOSS, REORD (RFC 4737), DUP (RFC 5560), PKT/S and
-RATE (IP without marks) are of the time of --over. With --once, all figures are of that time, and -o json prints them as pillion flows does.
+RATE (IP without marks) are of the time of --over. With --session, reasons why figures are missing are shown.
+With --once, all figures are of that time, and -o json prints them as pillion flows does.
 
 Examples:
 
@@ -38,6 +40,9 @@ Examples:
   pillion top --by flow --source north1 --destination south1 --sort loss
   pillion top --once --over 1m`
 }
+
+// linesMost are the lines that are left on the terminal.
+const linesMost = 1000
 
 // overMost is as long as the server keeps seconds.
 const overMost = time.Minute
@@ -57,11 +62,21 @@ func (c *topCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 	if a.format != "table" {
 		return fmt.Errorf("top: %w: -o %s requires --once", errValue, a.format)
 	}
-	screen, err := terminal.Open(a.color)
+	return t.onTerminal(ctx)
+}
+
+// onTerminal leaves the last figures on the terminal.
+func (t *top) onTerminal(ctx context.Context) error {
+	screen, err := terminal.Open(t.color)
 	if err != nil {
 		return fmt.Errorf("top: %w", err)
 	}
-	defer screen.Close()
+	defer func() {
+		screen.Close()
+		for _, line := range t.level().body(terminal.Width(), linesMost) {
+			fmt.Fprintln(t.out, strings.TrimRight(terminal.Text(line), " "))
+		}
+	}()
 	return failed("top", t.run(ctx, screen))
 }
 
@@ -115,6 +130,9 @@ type top struct {
 	lostAt   time.Time
 	backAt   time.Time // when the connection was re-established
 	fed      bool      // the level has received something
+	// session is the one that is shown, nil for all; untilEnd ends the command when it has ended.
+	session  *pillionv1.Session
+	untilEnd bool
 }
 
 // topLevel is what the screen can show.
@@ -156,8 +174,15 @@ func (t *top) level() topLevel { return t.levels[len(t.levels)-1] }
 // run draws until the context ends or a key ends it.
 func (t *top) run(ctx context.Context, screen *terminal.Screen) error {
 	defer t.feeds.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	t.start(ctx)
-	defer func() { t.end() }()
+	sessions := make(chan *pillionv1.Session)
+	if t.cmd.Session != "" {
+		t.feeds.Go(func() {
+			pollSession(ctx, t.client, t.cmd.Session, func(s *pillionv1.Session) { pass(ctx, sessions, s) })
+		})
+	}
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
@@ -172,6 +197,10 @@ func (t *top) run(ctx context.Context, screen *terminal.Screen) error {
 		case n := <-t.news:
 			if err := t.update(n); err != nil {
 				return err
+			}
+		case t.session = <-sessions:
+			if t.untilEnd && t.session.GetState() == "ended" {
+				return nil
 			}
 		case <-tick.C:
 		}

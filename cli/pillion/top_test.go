@@ -204,6 +204,7 @@ func TestTopFits(t *testing.T) {
 	reach(t, x, ctx, "500 µs")
 	flow := newTopFlow(x, "10.0.0.1:1 > 10.0.0.2:2 tcp", &pillionv1.Selection{Source: "a", Destination: "b"})
 	flow.take(1000, cannedWindows(0, 200))
+	x.session = cannedSession("paused")
 	for _, level := range []topLevel{x.levels[0], flow} {
 		x.levels = []topLevel{level}
 		for width := 1; width <= 220; width += 3 {
@@ -253,6 +254,26 @@ func TestTopRowsAge(t *testing.T) {
 	if n := len(p.rows()); n != 2 {
 		t.Errorf("%d rows", n)
 	}
+}
+
+// TestTopSaysWhy: a session without figures says why.
+func TestTopSaysWhy(t *testing.T) {
+	x := newTop(&app{}, nil, &topCmd{By: "pair", Session: "web", Sort: "p99", Over: 10 * time.Second})
+	x.fed, x.session = true, cannedSession("running")
+	x.session.Tasks = x.session.Tasks[:1]
+	shows := func(want string) {
+		t.Helper()
+		if shown := strings.Join(x.frame(160, 10), "\n"); !strings.Contains(shown, want) {
+			t.Errorf("no %q in\n%s", want, shown)
+		}
+	}
+	shows("no marked packets arrive")
+	x.session.Tasks[0].Running = false
+	shows("no agent has started to measure yet")
+	x.session.Tasks[0].Error = "no device"
+	shows("is not running: no device")
+	x.session.State, x.session.Reason = "paused", "by me"
+	shows("the session is paused: by me")
 }
 
 func TestTopOnce(t *testing.T) {

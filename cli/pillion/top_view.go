@@ -9,14 +9,18 @@ import (
 	"pillion.dev/cli/terminal"
 )
 
-// backShown is how long a re-established connection is announced.
-const backShown = 5 * time.Second
+const (
+	// backShown is how long a re-established connection is announced.
+	backShown = 5 * time.Second
+	// statesMost are the lines about what is missing.
+	statesMost = 4
+)
 
 // frame is what the terminal shows, in lines that fit.
 func (t *top) frame(width, height int) []string {
 	out := []string{terminal.Bold + terminal.Fit(t.heading(), width) + terminal.Plain}
-	if state := t.state(); state != "" {
-		out = append(out, terminal.Yellow+terminal.Fit(state, width)+terminal.Plain)
+	for _, state := range t.states() {
+		out = append(out, terminal.Yellow+terminal.Fit(clean(state), width)+terminal.Plain)
 	}
 	foot := terminal.Dim + terminal.Fit(t.keys(), width) + terminal.Plain
 	if t.typing {
@@ -54,15 +58,18 @@ func (t *top) heading() string {
 	return strings.Join(append(parts, "last "+t.cmd.Over.String(), time.Now().Format(time.TimeOnly)), "  ")
 }
 
-// state says that the connection is lost, or is there again; empty: nothing to say.
-func (t *top) state() string {
+// states say that the connection is lost, or is there again, and why rows of the session may be missing.
+func (t *top) states() (states []string) {
 	switch {
 	case t.lost != nil:
-		return fmt.Sprintf("connection lost at %s, reconnecting: %s", t.lostAt.Format(time.TimeOnly), clean(failed("read figures", t.lost).Error()))
+		states = []string{fmt.Sprintf("connection lost at %s, reconnecting: %s", t.lostAt.Format(time.TimeOnly), failed("read figures", t.lost))}
 	case time.Since(t.backAt) < backShown:
-		return "reconnected at " + t.backAt.Format(time.TimeOnly)
+		states = []string{"reconnected at " + t.backAt.Format(time.TimeOnly)}
 	}
-	return ""
+	if t.session != nil {
+		states = append(states, sessionWhy(t.session)...)
+	}
+	return states[:min(len(states), statesMost)]
 }
 
 // waiting says why there are no figures.
@@ -72,6 +79,9 @@ func (t *top) waiting(width int) []string {
 	}
 	if t.filter != "" {
 		return []string{terminal.Fit("nothing matches the filter; / changes it", width)}
+	}
+	if t.session != nil && len(sessionWhy(t.session)) == 0 {
+		return []string{terminal.Fit(silentWhy(t.session), width)}
 	}
 	return []string{terminal.Fit("no packets were measured here in this time; pillion session list shows what is running", width)}
 }
@@ -122,7 +132,7 @@ func (t *top) table(columns []topColumn, rows []*topRow, width, height int) []st
 		}
 		cells = append(cells, line)
 	}
-	widths, spark := live.fitted(width, head, cells, func(string) bool { return false })
+	widths, spark := live.fitted(width, head, cells)
 	out := []string{terminal.Bold + terminal.Fit(strings.TrimRight(live.line(head, widths)+sparkTitle(spark), " "), width) + terminal.Plain}
 	for i, r := range rows {
 		line := live.line(cells[i], widths) + sparkline(r.history, spark)

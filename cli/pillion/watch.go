@@ -1,11 +1,9 @@
 package pillion
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 	"sync"
 	"time"
@@ -14,7 +12,6 @@ import (
 	"pillion.dev/api/pillionv1"
 	"pillion.dev/cli/terminal"
 	"pillion.dev/internal/csvfile"
-	"pillion.dev/internal/every"
 )
 
 type sessionWatchCmd struct {
@@ -26,8 +23,9 @@ type sessionWatchCmd struct {
 
 // Help explains the columns.
 func (sessionWatchCmd) Help() string {
-	return `On a terminal, a table is updated in place, with a sparkline of the median over the last 60 intervals; q ends it.
-Otherwise each interval is printed as a line, or with -o json as an object.
+	return `On a terminal, pillion top shows the session: a table that is updated in place, with a sparkline of the median over
+the last minute; ? shows the keys, q ends it. Otherwise, and with --count or --clock corrected, each interval is printed as a
+line, or with -o json as an object.
 
 PKT/S and LOSS count marked packets. P50, P90 and P99 are percentiles of one-way delay, of the packets with a
 time stamp (delay_count in JSON); ± is the combined error bound of both clocks, and delays below it are not
@@ -41,8 +39,8 @@ Examples:
   pillion session watch web-delay --clock corrected`
 }
 
-// watching is the state of session watch. Everything but follow and poll runs in one
-// goroutine.
+// watching is the state of session watch that prints lines. Everything but follow and the poll of the session's state runs in
+// one goroutine.
 type watching struct {
 	*app
 	client  *api.Client
@@ -56,8 +54,6 @@ type watching struct {
 	last    time.Time // when the last rows arrived
 	ended   time.Time // when the session was seen to have ended
 	said    string
-	screen  *terminal.Screen
-	keys    <-chan string // nil without a terminal
 	closed  int
 	csv     *csvfile.Writer
 	// corrected is set if delays are shown without the clock offset.
@@ -82,6 +78,12 @@ func (c *sessionWatchCmd) Run(ctx context.Context, a *app, client *api.Client) e
 	if err != nil {
 		return failed("watch session "+c.Name, err)
 	}
+	if a.format == "table" && terminal.Is(a.out) && c.Count == 0 && c.Clock == "measured" {
+		interval := answer.GetSession().GetSpec().GetInterval().AsDuration()
+		t := newTop(a, client, &topCmd{By: c.By, Session: c.Name, Sort: "p99", Over: min(max(interval, 10*time.Second), overMost)})
+		t.session, t.untilEnd = answer.GetSession(), true
+		return t.onTerminal(ctx)
+	}
 	w := &watching{app: a, client: client, name: c.Name, count: c.Count, last: time.Now(), corrected: c.Clock == "corrected"}
 	w.setSession(answer.GetSession())
 	w.lines = lines{byFlow: c.By == "flow", all: map[string]*line{}, closed: w.print}
@@ -90,30 +92,11 @@ func (c *sessionWatchCmd) Run(ctx context.Context, a *app, client *api.Client) e
 			return failed("read clock offsets", err)
 		}
 	}
-	if a.format == "table" && terminal.Is(a.out) {
-		err = w.runOnTerminal(ctx)
-	} else {
-		err = w.run(ctx)
-	}
+	err = w.run(ctx)
 	if errors.Is(err, errEnough) || ctx.Err() != nil {
 		return nil
 	}
 	return failed("watch session "+c.Name, err)
-}
-
-// runOnTerminal leaves the last figures on the terminal.
-func (w *watching) runOnTerminal(ctx context.Context) (err error) {
-	if w.screen, err = terminal.Open(w.color); err != nil {
-		return err
-	}
-	defer func() {
-		w.screen.Close()
-		for _, line := range w.frame(terminal.Width(), math.MaxInt32) {
-			fmt.Fprintln(w.out, line)
-		}
-	}()
-	w.lines.closed, w.keys = w.countOnly, w.screen.Keys()
-	return w.run(ctx)
 }
 
 func (w *watching) run(ctx context.Context) error {
@@ -123,7 +106,9 @@ func (w *watching) run(ctx context.Context) error {
 	defer group.Wait()
 	defer cancel()
 	group.Go(func() { w.follow(ctx, reached) })
-	group.Go(func() { w.poll(ctx, reached) })
+	group.Go(func() {
+		pollSession(ctx, w.client, w.name, func(s *pillionv1.Session) { pass(ctx, reached, news{session: s}) })
+	})
 	if w.corrected {
 		group.Go(func() { w.followClocks(ctx, reached) })
 	}
@@ -133,14 +118,9 @@ func (w *watching) run(ctx context.Context) error {
 		var err error
 		select {
 		case <-ctx.Done():
-			return w.finish()
+			return w.lines.flush()
 		case n := <-reached:
 			err = w.update(n)
-		case key := <-w.keys:
-			if key == "q" || key == terminal.Interrupt {
-				return nil
-			}
-			w.screen.Draw(w.frame)
 		case <-tick.C:
 			err = w.tick()
 		}
@@ -184,30 +164,20 @@ func (w *watching) setSession(s *pillionv1.Session) {
 	}
 }
 
-// tick draws, or prints why no rows arrive, and ends the watch of an ended session.
+// tick prints why no rows arrive, and ends the watch of an ended session.
 func (w *watching) tick() error {
-	if w.screen != nil {
-		w.screen.Draw(w.frame)
-	} else if err := w.sayWhy(); err != nil {
+	if err := w.sayWhy(); err != nil {
 		return err
 	}
-	if w.screen == nil && time.Since(w.last) > 2*w.interval()+time.Second {
-		if err := w.lines.flush(math.MaxInt64); err != nil {
+	if time.Since(w.last) > 2*w.interval()+time.Second {
+		if err := w.lines.flush(); err != nil {
 			return err
 		}
 	}
 	if !w.ended.IsZero() && time.Since(w.ended) > time.Second {
-		return errors.Join(w.finish(), errEnough)
+		return errors.Join(w.lines.flush(), errEnough)
 	}
 	return w.lines.expire()
-}
-
-// finish prints incomplete intervals; a terminal shows them already.
-func (w *watching) finish() error {
-	if w.screen != nil {
-		return nil
-	}
-	return w.lines.flush(math.MaxInt64)
 }
 
 func (w *watching) sayWhy() error {
@@ -232,37 +202,12 @@ func (w *watching) why() []string {
 	if w.lost != nil {
 		why = append(why, "connection lost, reconnecting: "+failed("tail", w.lost).Error())
 	}
-	s := w.session
-	reason := ""
-	if s.GetReason() != "" {
-		reason = ": " + s.GetReason()
-	}
-	switch s.GetState() {
-	case "running":
-	case "scheduled":
-		why = append(why, "the session is scheduled to start at "+when(s.GetNextStart()).shown+reason)
-	default:
-		why = append(why, "the session is "+s.GetState()+reason)
-	}
-	tasks := 0
-	for _, t := range s.GetTasks() {
-		if t.GetError() != "" {
-			why = append(why, fmt.Sprintf("%s on %s is not running: %s", t.Role, cmp.Or(t.Agent, "its agent"), t.Error))
-		}
-		if t.GetRunning() && t.GetRole() != "trace" {
-			tasks++
-		}
-	}
+	why = append(why, sessionWhy(w.session)...)
 	if w.missed > 0 {
 		why = append(why, fmt.Sprintf("output too slow: %d rows skipped; they are in the archive", w.missed))
 	}
 	if len(why) == 0 && time.Since(w.last) > 3*w.interval()+2*time.Second {
-		switch {
-		case tasks == 0:
-			why = append(why, "no agent has started to measure yet")
-		default:
-			why = append(why, "no marked packets arrive: is there traffic between the hosts that matches the filters?")
-		}
+		why = append(why, silentWhy(w.session))
 	}
 	return why
 }
@@ -281,18 +226,9 @@ func (w *watching) follow(ctx context.Context, reached chan<- news) {
 }
 
 // pass passes news on until the context ends.
-func pass(ctx context.Context, reached chan<- news, n news) {
+func pass[T any](ctx context.Context, reached chan<- T, n T) {
 	select {
 	case reached <- n:
 	case <-ctx.Done():
 	}
-}
-
-// poll requests the session's state every second. Errors show in follow too.
-func (w *watching) poll(ctx context.Context, reached chan<- news) {
-	every.Do(ctx, time.Second, func() {
-		if answer, err := w.client.Sessions.GetSession(ctx, &pillionv1.GetSessionRequest{Name: w.name}); err == nil {
-			pass(ctx, reached, news{session: answer.GetSession()})
-		}
-	})
 }

@@ -16,8 +16,8 @@ import (
 	"pillion.dev/measure/flows"
 )
 
-// historyMax is how many intervals a sparkline can show.
-const historyMax = 60
+// expired is how many intervals a line may be behind the latest.
+const expired = 60
 
 // flowColumns are the columns of flows that a watch reads.
 var flowColumns = []string{
@@ -122,15 +122,13 @@ func (w *window) rate() float64 {
 	return float64(w.Packets) / (float64(w.interval) / 1e9)
 }
 
-// line is one row of the live table.
+// line is what is printed of a pair or flow.
 type line struct {
 	source, destination, flow string
 	now                       *window
-	// history has the medians of past windows, NaN for one without.
-	history []float64
 }
 
-// lines are the rows of the live table by key.
+// lines have the latest interval of each pair or flow, by key.
 type lines struct {
 	byFlow bool
 	all    map[string]*line
@@ -158,7 +156,7 @@ func (l *lines) take(row *flows.Row) error {
 	}
 	l.all[key] = to
 	if to.now == nil || end-to.now.end >= max(interval, 1)/2 {
-		if err := l.close(to, end, interval); err != nil {
+		if err := l.close(to); err != nil {
 			return err
 		}
 		to.now = &window{end: end, interval: interval}
@@ -173,53 +171,35 @@ func (l *lines) take(row *flows.Row) error {
 	return nil
 }
 
-// close moves the line's window into its history; next is the end of the one
-// after it.
-func (l *lines) close(to *line, next, interval int64) error {
+// close ends the line's window.
+func (l *lines) close(to *line) error {
 	w := to.now
 	if w == nil {
 		return nil
 	}
-	delay, _ := w.shown()
-	to.history = append(to.history, delay.Quantile(0.5))
-	if interval > 0 {
-		for range min((next-w.end+interval/2)/interval-1, historyMax) {
-			to.history = append(to.history, math.NaN())
-		}
-	}
-	to.history = to.history[max(0, len(to.history)-historyMax):]
 	to.now = nil
 	return l.closed(to, w)
 }
 
-// flush closes the windows that ended before a time, and drops their lines: only a
-// terminal needs the history, and there nothing is flushed.
-func (l *lines) flush(before int64) error {
+// flush closes all windows, and drops their lines.
+func (l *lines) flush() error {
 	for _, to := range l.sorted() {
-		if to.now != nil && to.now.end < before {
-			if err := l.close(to, 0, 0); err != nil {
-				return err
-			}
+		if err := l.close(to); err != nil {
+			return err
 		}
 	}
-	maps.DeleteFunc(l.all, func(_ string, to *line) bool { return to.now == nil })
+	clear(l.all)
 	return nil
 }
 
-// stale reports whether a line's window is that many intervals behind the latest.
-func (l *lines) stale(w *window, intervals int64) bool {
-	return w != nil && w.interval > 0 && (l.newest-w.end)/w.interval > intervals
-}
-
-// expire closes and drops lines without rows in the period that a sparkline shows: flows
-// are short-lived.
+// expire closes and drops lines without rows in the last intervals: flows are short-lived.
 func (l *lines) expire() error {
 	for key, to := range l.all {
-		if !l.stale(to.now, historyMax) {
+		if w := to.now; w == nil || w.interval <= 0 || (l.newest-w.end)/w.interval <= expired {
 			continue
 		}
 		delete(l.all, key)
-		if err := l.close(to, 0, 0); err != nil {
+		if err := l.close(to); err != nil {
 			return err
 		}
 	}
@@ -234,13 +214,8 @@ func (l *lines) sorted() []*line {
 
 // cells returns a window's values, in the order of the live table's columns.
 func (w *window) cells() (rate, loss, p50, p90, p99, clock, ipdv cell) {
-	rate = decimal(w.rate(), 1)
-	loss = decimal(100*w.Loss(), 2)
-	if loss.plain != "" {
-		loss.shown += " %"
-	}
 	delay, bound := w.shown()
-	return rate, loss, delayCell(delay.Quantile(0.5)), delayCell(delay.Quantile(0.9)), delayCell(delay.Quantile(0.99)), clockCell(delay.Count, bound), delayCell(w.IPDV.Quantile(0.9))
+	return decimal(w.rate(), 1), percent(w.Lost, w.Expected), delayCell(delay.Quantile(0.5)), delayCell(delay.Quantile(0.9)), delayCell(delay.Quantile(0.99)), clockCell(delay.Count, bound), delayCell(w.IPDV.Quantile(0.9))
 }
 
 func decimal(v float64, places int) cell {

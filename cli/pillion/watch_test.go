@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -24,19 +23,23 @@ func newWatching(t *testing.T) *watching {
 	w := &watching{app: &app{format: "table", out: &bytes.Buffer{}, err: &bytes.Buffer{}}, name: "web", last: time.Now()}
 	w.session = cannedSession("running")
 	w.session.Tasks = w.session.Tasks[:1]
-	w.lines = lines{all: map[string]*line{}, closed: w.countOnly}
+	w.lines = lines{all: map[string]*line{}, closed: func(*line, *window) error { return nil }}
 	return w
 }
 
 func TestWindowMergesFlows(t *testing.T) {
 	w := newWatching(t)
+	var past []float64
+	w.lines.closed = func(_ *line, over *window) error {
+		past = append(past, over.Delay.Quantile(0.5))
+		return nil
+	}
 	if err := w.update(news{rows: flowRows()}); err != nil {
 		t.Fatal(err)
 	}
-	to := w.lines.sorted()[0]
-	past, now := to.history, to.now
+	now := w.lines.sorted()[0].now
 	if len(past) != 1 || past[0] != 507_852 {
-		t.Errorf("history %v, want [507852]", past)
+		t.Errorf("medians of past windows %v, want [507852]", past)
 	}
 	// Oracle: 200 values, 20 in the bucket of 400 µs, 80 from 499,712 to 507,903 ns,
 	// 90 from 589,824 to 606,207, 10 from 786,432 to 802,815.
@@ -127,48 +130,6 @@ func apiValue(t *testing.T, column string, value any) *pillionv1.Value {
 	return &pillionv1.Value{}
 }
 
-func TestHistoryKeepsGaps(t *testing.T) {
-	l := lines{all: map[string]*line{}, closed: func(*line, *window) error { return nil }}
-	for _, second := range []int64{1, 2, 5} {
-		if err := l.take(delayRow(second, second)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	history := l.sorted()[0].history
-	if len(history) != 4 || history[1] != 2 || !math.IsNaN(history[2]) || !math.IsNaN(history[3]) {
-		t.Fatalf("history %v, want 1, 2, and two gaps", history)
-	}
-}
-
-func TestFrameFits(t *testing.T) {
-	w := newWatching(t)
-	if err := w.update(news{rows: flowRows()}); err != nil {
-		t.Fatal(err)
-	}
-	for width := 1; width <= 200; width++ {
-		for _, height := range []int{1, 3, 24} {
-			frame := w.frame(width, height)
-			if len(frame) > height {
-				t.Fatalf("%d lines in %d", len(frame), height)
-			}
-			for _, line := range frame {
-				if n := utf8.RuneCountInString(line); n > width {
-					t.Fatalf("line of %d in %d: %q", n, width, line)
-				}
-			}
-		}
-	}
-	wide := strings.Join(w.frame(160, 24), "\n")
-	for _, part := range []string{"north1", "south1", "200.0", "0.99 %", "508 µs", "604 µs", "799 µs", "±35.0 µs", "20.0 µs", "▁▁", "IPDV"} {
-		if !strings.Contains(wide, part) {
-			t.Errorf("no %q in\n%s", part, wide)
-		}
-	}
-	if narrow := strings.Join(w.frame(72, 24), "\n"); strings.Contains(narrow, "IPDV") || !strings.Contains(narrow, "508 µs") {
-		t.Errorf("a narrow terminal shows\n%s", narrow)
-	}
-}
-
 func TestWhy(t *testing.T) {
 	long := time.Now().Add(-time.Hour)
 	for _, test := range []struct {
@@ -214,44 +175,34 @@ func FuzzFlowRow(f *testing.F) {
 		}
 		for _, to := range l.sorted() {
 			to.now.cells()
-			if len(to.history) > historyMax {
-				t.Fatalf("%d values of history", len(to.history))
-			}
 		}
 	})
 }
 
 func TestLinesExpire(t *testing.T) {
 	w := newWatching(t)
+	closed := 0
+	w.lines.closed = func(*line, *window) error { closed++; return nil }
 	row := func(source string, second int64) *flows.Row {
 		r := delayRow(second, 7_000)
 		r.Source = source
 		return r
 	}
-	for _, step := range []struct {
-		name         string
-		second       int64
-		shown, lines int
-	}{
-		{"both", 1, 2, 2},
-		{"one is late", 4, 2, 2},
-		{"one has ended", 5, 1, 2},
-		{"one is dropped", 1 + historyMax + 1, 1, 1},
-	} {
-		if step.second == 1 {
-			if err := w.lines.take(row("ended", 1)); err != nil {
-				t.Fatal(err)
-			}
-		}
+	if err := w.lines.take(row("ended", 1)); err != nil {
+		t.Fatal(err)
+	}
+	for i, step := range []struct {
+		second int64
+		lines  int
+	}{{1, 2}, {4, 2}, {1 + expired, 2}, {2 + expired, 1}} {
 		if err := w.lines.take(row("here", step.second)); err != nil {
 			t.Fatal(err)
 		}
 		if err := w.lines.expire(); err != nil {
 			t.Fatal(err)
 		}
-		frame := strings.Join(w.frame(160, 24), "\n")
-		if got := strings.Count(frame, "7.00 µs") / 3; got != step.shown || len(w.lines.all) != step.lines {
-			t.Errorf("%s: %d delays shown, want %d; %d lines, want %d\n%s", step.name, got, step.shown, len(w.lines.all), step.lines, frame)
+		if want := i + 2 - step.lines; len(w.lines.all) != step.lines || closed != want {
+			t.Errorf("second %d: %d lines, want %d; %d windows closed, want %d", step.second, len(w.lines.all), step.lines, closed, want)
 		}
 	}
 }
