@@ -11,6 +11,7 @@ import (
 //go:generate ../.ci/packages
 //go:generate npm run --silent generate
 //go:generate npm run --silent build -- --logLevel warn
+//go:generate npm run --silent report -- --logLevel warn
 //go:generate go run ./pack dist
 
 //go:embed all:dist

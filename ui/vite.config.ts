@@ -21,7 +21,7 @@ export default defineConfig({
     proxy: { "^/(pillion\\.v1\\.|export|service-levels|healthz|metrics|licenses\\.txt|openapi\\.json)": process.env.PILLION_API ?? "http://localhost:8470" },
   },
   test: {
-    include: ["{data,chart,part,view}/**/*.test.{ts,tsx}"],
+    include: ["{data,chart,part,report,view}/**/*.test.{ts,tsx}"],
     environment: "happy-dom",
     // A DOM for each file took most of the time.
     pool: "threads",

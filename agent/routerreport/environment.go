@@ -5,7 +5,6 @@ import (
 	"net"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -161,6 +160,3 @@ func (e Environment) idle() string {
 	}
 	return "nothing was forwarded although IP forwarding is enabled: check that there is traffic that matches --dev and --filter"
 }
-
-// clockTime formats a time in the host's time zone, with the zone's name.
-func clockTime(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05 MST") }

@@ -1,6 +1,7 @@
 package routerreport
 
 import (
+	"encoding/json"
 	"time"
 
 	"pillion.dev/probe/router"
@@ -42,58 +43,33 @@ func newInterval(begin time.Time, before, now router.Snapshot, counted time.Dura
 	return i
 }
 
-// seriesLimit bounds the points for the report: one hour at one per second. When it is
-// reached every second point is dropped.
-const seriesLimit = 3600
+// seriesLimit bounds the intervals that the report's charts show, which are about as wide. When it is reached every
+// second one is dropped.
+const seriesLimit = 600
 
-// series keeps points over time for the report's charts.
+// series keeps intervals for the report's charts, as JSON: without their histograms.
 type series struct {
-	points []point
+	intervals []json.RawMessage
 	// stride: one in stride intervals is kept.
 	stride, skipped int
 }
 
-// point is one interval without its histograms.
-type point struct {
-	at, length time.Duration
-	pairs      []pairPoint
-	queues     []QueueReport
-	breaks     uint64
-	breakNs    uint64
-}
-
-type pairPoint struct {
-	name        string
-	packets     uint64
-	median, p99 [3]uint64
-}
-
-func (s *series) add(i Interval) {
+func (s *series) add(i Interval) error {
 	if s.skipped++; s.skipped < s.stride {
-		return
+		return nil
 	}
 	s.skipped = 0
-	p := point{
-		at: i.at, length: i.length, queues: i.Queues,
-		breaks: i.Breaks, breakNs: i.BreakNs,
+	text, err := json.Marshal(i)
+	if err != nil {
+		return err
 	}
-	for j := range p.queues {
-		p.queues[j].sizes, p.queues[j].came = nil, nil
-	}
-	for _, pair := range i.Pairs {
-		each := pairPoint{name: pair.Name(), packets: pair.Packets}
-		for j, times := range []Times{pair.Stages.InputQueuing, pair.Stages.Processing, pair.Stages.OutputQueuing} {
-			each.median[j], each.p99[j] = times.P50, times.P99
-		}
-		p.pairs = append(p.pairs, each)
-	}
-	s.points = append(s.points, p)
-	if len(s.points) < seriesLimit {
-		return
+	if s.intervals = append(s.intervals, text); len(s.intervals) < seriesLimit {
+		return nil
 	}
 	s.stride = 2 * max(s.stride, 1)
-	for j := range s.points[:len(s.points)/2] {
-		s.points[j] = s.points[2*j+1]
+	for j := range seriesLimit / 2 {
+		s.intervals[j] = s.intervals[2*j+1]
 	}
-	s.points = s.points[:len(s.points)/2]
+	s.intervals = s.intervals[:seriesLimit/2]
+	return nil
 }

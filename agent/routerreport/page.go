@@ -4,76 +4,63 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	_ "embed"
+	"encoding/json"
 	"fmt"
-	"html/template"
-	"strconv"
-	"strings"
+	"io"
 
 	"pillion.dev/internal/outfile"
 	"pillion.dev/probe/router"
 )
 
-//go:embed page.html
-var pageText string
+// Draw writes an HTML file that draws a profile, with a title and with a text for browsers that run no scripts.
+type Draw func(w io.Writer, title, text string, profile any) error
 
-//go:embed page.css
-var pageStyle string
-
-var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
-	"span":      func(ns any) string { return micro(span(number(ns))) },
-	"whole":     func(v float64) string { return strconv.FormatFloat(v, 'f', 0, 64) },
-	"each":      func(count uint64, ns any) string { return micro(each(count, number(ns))) },
-	"count":     grouped,
-	"share":     func(part, whole uint64) string { return micro(share(part, whole)) },
-	"length":    lengthText,
-	"three":     three,
-	"rate":      func(n uint64, seconds float64) string { return grouped(uint64(perSecond(n, seconds) + .5)) },
-	"bits":      bits,
-	"percent":   func(share float64) float64 { return 100 * share },
-	"scope":     Environment.scope,
-	"meanwhile": meanwhile,
-	"style":     func() template.CSS { return template.CSS(pageStyle) },
-}).Parse(pageText))
-
-// micro formats microseconds with the µ sign and a no-break space before the unit.
-func micro(text string) string {
-	return strings.ReplaceAll(strings.Replace(text, " us", " µs", 1), " ", "\u00a0")
+// drawing is what the report draws: the summary, and what only charts show (ui/report/profile.ts).
+type drawing struct {
+	Summary   Summary           `json:"summary"`
+	Scope     string            `json:"scope"`
+	Hint      string            `json:"hint"`
+	Intervals []json.RawMessage `json:"intervals"`
+	Stride    int               `json:"stride"` // one in this many intervals
+	Pairs     [][]buckets       `json:"pairs"`  // of each stage
+	Queues    []counts          `json:"queues"`
+	Breaks    breakCounts       `json:"breaks"`
 }
 
-// meanwhile describes what a processor is known to have done in a coffee break.
-func meanwhile(b router.Break) string {
-	var parts []string
-	for _, part := range []struct {
-		name string
-		ns   uint64
-	}{{"process " + b.Task, b.TaskNs}, {"other softirqs", b.SoftirqNs}, {"interrupts", b.IRQNs}} {
-		if part.ns > 0 {
-			parts = append(parts, part.name+" "+micro(span(float64(part.ns))))
-		}
-	}
-	return strings.Join(parts, ", ")
+type buckets struct {
+	Bounds []int64  `json:"bounds"`
+	Counts []uint64 `json:"counts"`
 }
 
-func number(value any) float64 {
-	switch v := value.(type) {
-	case uint64:
-		return float64(v)
-	case int64:
-		return float64(v)
-	case float64:
-		return v
-	}
-	return 0
+// counts are how often a departing packet found 0, 1, 2 and so on packets in the queue, itself included, and how often so many
+// arrived between two departures.
+type counts struct {
+	Found   []uint64 `json:"found"`
+	Arrived []uint64 `json:"arrived"`
 }
 
-// grouped separates thousands by narrow spaces.
-func grouped(n uint64) string {
-	text := strconv.FormatUint(n, 10)
-	for at := len(text) - 3; at > 0; at -= 3 {
-		text = text[:at] + "\u202f" + text[at:]
+type breakCounts struct {
+	Length  buckets  `json:"length"`
+	Between []uint64 `json:"between"`
+}
+
+func bucketsOf(d router.Distribution) buckets { return buckets{d.Bounds, d.Counts} }
+
+func newDrawing(s Summary, over series) drawing {
+	d := drawing{
+		Summary: s, Scope: s.Environment.scope(), Intervals: over.intervals, Stride: over.stride,
+		Breaks: breakCounts{bucketsOf(s.Breaks.Length.all), s.Breaks.between},
 	}
-	return text
+	if s.Forwarded == 0 {
+		d.Hint = s.Environment.idle()
+	}
+	for _, p := range s.Pairs {
+		d.Pairs = append(d.Pairs, []buckets{bucketsOf(p.Stages.InputQueuing.all), bucketsOf(p.Stages.Processing.all), bucketsOf(p.Stages.OutputQueuing.all)})
+	}
+	for _, q := range s.Queues {
+		d.Queues = append(d.Queues, counts{q.sizes, q.came})
+	}
+	return d
 }
 
 // page is the file of the report. It is created before anything is measured, so that
@@ -91,18 +78,16 @@ func createPage(ctx context.Context, path outfile.Path) (*page, error) {
 	return &page{file}, nil
 }
 
-func (p *page) write(r *report, err error) error {
+func (p *page) write(draw Draw, s Summary, over series) error {
 	if p.file == nil {
 		return nil
 	}
-	if err != nil {
+	title := "Router profile of " + s.Environment.where() + ", " + s.Start.Local().Format("2006-01-02 15:04:05 MST")
+	buffer := bufio.NewWriter(p.file)
+	if err := cmp.Or(draw(buffer, title, summaryText(s), newDrawing(s, over)), buffer.Flush()); err != nil {
 		return fmt.Errorf("write report: %w", err)
 	}
-	buffer := bufio.NewWriter(p.file)
-	if err = cmp.Or(pageTemplate.Execute(buffer, r), buffer.Flush()); err == nil {
-		err = p.file.Commit()
-	}
-	if err != nil {
+	if err := p.file.Commit(); err != nil {
 		return fmt.Errorf("write report: %w", err)
 	}
 	return nil

@@ -29,10 +29,11 @@ type Options struct {
 	// Duration of the profile; 0 until the context ends.
 	Duration time.Duration
 	Interval time.Duration
-	// RecordFile is where a record of each packet goes, Page the HTML file for the report; empty
+	// RecordFile is where a record of each packet goes, Page the HTML file for the report, which Draw writes; empty
 	// for none.
 	RecordFile outfile.RecordsFile
 	Page       outfile.Path
+	Draw       Draw
 	JSON       bool
 	// Warnings receives hints and warnings.
 	Warnings io.Writer
@@ -99,7 +100,7 @@ func Run(ctx context.Context, options Options, out io.Writer) error {
 	}
 	summary.Environment = where
 	r.warn(summary)
-	return errors.Join(r.lost, r.view.Summary(summary, "%s", summaryText(summary)), page.write(newReport(summary, &r.series)))
+	return errors.Join(r.lost, r.view.Summary(summary, "%s", summaryText(summary)), page.write(options.Draw, summary, r.series))
 }
 
 // watch shows each interval until the end.
@@ -132,7 +133,9 @@ func (r *run) interval(now router.Snapshot) error {
 	}
 	r.last = now
 	if r.isLong(i.length) {
-		r.series.add(i)
+		if err := r.series.add(i); err != nil {
+			return err
+		}
 	}
 	return errors.Join(r.view.interval(i), r.costs.begin())
 }
@@ -153,8 +156,10 @@ func (r *run) end() (Summary, error) {
 	if err != nil {
 		return Summary{}, err
 	}
-	if r.isLong(r.length-r.last.Time.Sub(r.begin)) || len(r.series.points) == 0 {
-		r.series.add(r.since(now))
+	if r.isLong(r.length-r.last.Time.Sub(r.begin)) || len(r.series.intervals) == 0 {
+		if err := r.series.add(r.since(now)); err != nil {
+			return Summary{}, err
+		}
 	}
 	s := newSummary(r.begin, r.length, r.costs.sum, now)
 	s.Breaks.Longest = r.breaks

@@ -3,6 +3,8 @@ package routerreport
 import (
 	"fmt"
 	"strings"
+
+	"pillion.dev/internal/quantity"
 )
 
 const summaryRow = "  %-15s %11s %10s %10s %10s %10s %10s %10s %10s\n"
@@ -13,7 +15,7 @@ func summaryText(s Summary) string {
 	fmt.Fprintf(&b, "\nRouter in %s of %s, Linux %s: %s, %s\n", s.Environment.where(), s.Environment.Host,
 		s.Environment.Kernel, lengthText(s.DurationS), s.Environment.scope())
 	for _, p := range s.Pairs {
-		fmt.Fprintf(&b, "\n%s: %d packets, %.0f packets/s, %s", p.Name(), p.Packets, perSecond(p.Packets, s.DurationS), bits(p.Bytes, s.DurationS))
+		fmt.Fprintf(&b, "\n%s: %d packets, %.0f packets/s, %s", p.Name(), p.Packets, perSecond(p.Packets, s.DurationS), quantity.FormatMeasuredRate(8*perSecond(p.Bytes, s.DurationS)))
 		if p.Merged > 0 {
 			fmt.Fprintf(&b, "; %d further segments merged into these", p.Merged)
 		}

@@ -19,6 +19,7 @@ import (
 	"pillion.dev/lab"
 	"pillion.dev/probe/hook"
 	"pillion.dev/probe/router"
+	"pillion.dev/ui/report"
 	"pillion.dev/wire/fivetuple"
 )
 
@@ -49,7 +50,7 @@ func (c *routerCmd) Run(ctx context.Context) error {
 	}
 	options := routerreport.Options{
 		Name: c.Netns, Filter: c.Filter, Duration: c.Duration, Interval: c.Interval,
-		RecordFile: c.file(), Page: c.Report, JSON: c.JSON, Warnings: os.Stderr,
+		RecordFile: c.file(), Page: c.Report, Draw: report.Write, JSON: c.JSON, Warnings: os.Stderr,
 		Options: router.Options{Sampling: c.Sampling, RecordBytes: c.RecordBytes, Costs: c.Costs, Causes: c.Causes, Break: c.Break},
 	}
 	if c.Interval <= 0 || c.Duration < 0 || c.Break <= 0 {

@@ -129,9 +129,6 @@ func (Version) Run(line *kong.Context) error {
 	return err
 }
 
-// pageServer is the program that contains the web page.
-const pageServer = "pillion-server"
-
 // Licenses is the command that prints the licences of what a program contains.
 type Licenses struct{}
 
@@ -141,7 +138,7 @@ func (Licenses) Run(line *kong.Context) error {
 	if !ok {
 		return errors.New("list licences: this program was built without a list of its modules")
 	}
-	return notice.Write(os.Stdout, notice.Linked(info, line.Model.Name == pageServer))
+	return notice.Write(os.Stdout, notice.Linked(info, line.Model.Name))
 }
 
 // Check is the command that checks a configuration file.

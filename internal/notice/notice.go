@@ -46,16 +46,20 @@ var stored string
 // All returns the components of all programs and the page.
 func All() []Component { return Parse(stored) }
 
-// Linked returns the components of the program that info describes; those of the page
-// only if the program contains it.
-func Linked(info *debug.BuildInfo, page bool) []Component {
+// Packed reports whether a program contains an npm package: the server those of the page, the agent the one that draws reports.
+func Packed(program, name string) bool {
+	return program == "pillion-server" || program == "pillion-agent" && name == "preact"
+}
+
+// Linked returns the components of the program of that name that info describes.
+func Linked(info *debug.BuildInfo, program string) []Component {
 	linked := map[string]bool{Pillion: true, Standard: true}
 	for _, module := range info.Deps {
 		linked[module.Path] = true
 	}
 	var found []Component
 	for _, c := range All() {
-		if c.Kind == Go && linked[c.Name] || c.Kind == NPM && page {
+		if c.Kind == Go && linked[c.Name] || c.Kind == NPM && Packed(program, c.Name) {
 			found = append(found, c)
 		}
 	}

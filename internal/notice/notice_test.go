@@ -49,16 +49,19 @@ func TestEveryModuleHasALicence(t *testing.T) {
 
 func TestLinked(t *testing.T) {
 	info := &debug.BuildInfo{Deps: []*debug.Module{{Path: "github.com/cilium/ebpf"}}}
-	names := func(page bool) (all []string) {
-		for _, c := range Linked(info, page) {
+	names := func(program string) (all []string) {
+		for _, c := range Linked(info, program) {
 			all = append(all, c.Name)
 		}
 		return all
 	}
-	if got := names(false); !slices.Equal(got, []string{Pillion, "github.com/cilium/ebpf", Standard}) {
-		t.Errorf("without the page: %v", got)
+	if got := names("pillion"); !slices.Equal(got, []string{Pillion, "github.com/cilium/ebpf", Standard}) {
+		t.Errorf("without a page: %v", got)
 	}
-	if got := names(true); !slices.Contains(got, "uplot") || !slices.Contains(got, "@bufbuild/protobuf") {
+	if got := names("pillion-agent"); !slices.Equal(got, []string{Pillion, "github.com/cilium/ebpf", Standard, "preact"}) {
+		t.Errorf("with a report: %v", got)
+	}
+	if got := names("pillion-server"); !slices.Contains(got, "uplot") || !slices.Contains(got, "@bufbuild/protobuf") {
 		t.Errorf("with the page: %v", got)
 	}
 }

@@ -121,6 +121,11 @@ func FormatRate(bitsPerSecond int64) string {
 	return strconv.FormatFloat(float64(bitsPerSecond)/size, 'f', -1, 64) + " " + unit
 }
 
+// FormatMeasuredRate writes a rate in bit/s with three significant figures: 12.3 Mbit/s.
+func FormatMeasuredRate(bitsPerSecond float64) string {
+	return scale(bitsPerSecond, 1000, "bit/s", "kbit/s", "Mbit/s", "Gbit/s")
+}
+
 // FormatNanos writes a time in nanoseconds with three significant figures: 5.12 ms.
 func FormatNanos(ns int64) string {
 	v := float64(ns)

@@ -23,9 +23,6 @@ import (
 	"pillion.dev/internal/notice"
 )
 
-// pageServer is the program that contains the page.
-const pageServer = "pillion.dev/cmd/pillion-server"
-
 func main() {
 	if len(os.Args) < 4 {
 		fmt.Fprintln(os.Stderr, "usage: sbom VERSION PACKAGE-LOCK PROGRAM...")
@@ -140,16 +137,13 @@ func (m *materials) add(path string) error {
 			Properties: &[]cyclonedx.Property{{Name: "go.sum", Value: module.Sum}},
 		})
 	}
-	if info.Path == pageServer {
-		return m.page(ref)
-	}
-	return nil
+	return m.pack(ref, filepath.Base(info.Path))
 }
 
-// page adds the packages of the web page.
-func (m *materials) page(ref string) error {
+// pack adds the npm packages of a program.
+func (m *materials) pack(ref, program string) error {
 	for key, c := range m.licensed {
-		if key[0] != notice.NPM {
+		if key[0] != notice.NPM || !notice.Packed(program, c.Name) {
 			continue
 		}
 		encoded, found := strings.CutPrefix(m.integrity[c.Name], "sha512-")

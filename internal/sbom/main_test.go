@@ -49,8 +49,13 @@ func TestPageIsPartOfTheServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := m.page("file:pillion-server"); err != nil {
-		t.Fatal(err)
+	for _, program := range []string{"pillion-server", "pillion-agent", "pillion"} {
+		if err := m.pack("file:"+program, program); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(m.contains["file:pillion-agent"]); n != 1 || len(m.contains["file:pillion"]) != 0 {
+		t.Errorf("the agent contains %v, the command line %v", m.contains["file:pillion-agent"], m.contains["file:pillion"])
 	}
 	c := m.components["pkg:npm/%40bufbuild/protobuf@"+m.licensed[[2]string{"npm", "@bufbuild/protobuf"}].Version]
 	if c.Hashes == nil || len((*c.Hashes)[0].Value) != 128 || (*c.Licenses)[0].Expression != "Apache-2.0 AND BSD-3-Clause" {
