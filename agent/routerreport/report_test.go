@@ -105,9 +105,7 @@ func TestReport(t *testing.T) {
 		if !strings.HasPrefix(title, "Router profile of namespace <r>, 2023-11-1") || !strings.Contains(text, "UNEXPLAINED -1") || !strings.Contains(text, "irq 2") {
 			t.Errorf("title %q, text %s", title, text)
 		}
-		e := json.NewEncoder(w)
-		e.SetIndent("", " ")
-		return e.Encode(profile)
+		return json.NewEncoder(w).Encode(profile)
 	}
 	if err := p.write(draw, summary, over); err != nil {
 		t.Fatal(err)
