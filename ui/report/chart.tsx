@@ -30,7 +30,7 @@ interface ChartProps {
   height?: number;
 }
 
-const [left, right, top, foot] = [60, 14, 26, 40];
+const [left, right, top, foot] = [60, 24, 26, 40];
 
 /** A value rounded up, so that an axis ends with a tick. */
 export function ceiling(value: number): number {
@@ -51,7 +51,7 @@ export function Chart({ title, caption, x, y, shapes, width = 360, height = 230 
         <g class="grid">{ys.map(({ at }) => <path key={at} d={`M${left} ${py(at)}H${end}`} />)}</g>
         {shapes.map((s, i) => <path key={i} class={`${s.kind} ${s.style}`} d={drawn(s, px, py, base)}>{s.label && <title>{s.label}</title>}</path>)}
         <path class="axis" d={`M${left} ${base}H${end}${xs.map(({ at }) => `M${px(at)} ${base}v4`).join("")}`} />
-        {xs.map(({ at, label }) => <text key={at} x={px(at)} y={base + 16} text-anchor={px(at) > end - 12 ? "end" : "middle"}>{label}</text>)}
+        {xs.map(({ at, label }) => <text key={at} x={px(at)} y={base + 16} text-anchor="middle">{label}</text>)}
         {ys.map(({ at, label }) => <text key={at} x={left - 7} y={py(at)} dy=".34em" text-anchor="end">{label}</text>)}
         <text x="4" y="11">{y.name}</text>
         <text x={(left + end) / 2} y={height - 6} text-anchor="middle">{x.name}</text>
