@@ -1,24 +1,22 @@
 package pillion
 
 import (
-	"reflect"
-
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"reflect"
 	"time"
 
-	"github.com/alecthomas/kong"
-
-	"pillion.dev/cli/command"
-
 	"connectrpc.com/connect"
+	"github.com/alecthomas/kong"
 
 	"pillion.dev/api"
 	"pillion.dev/api/pillionv1"
+	"pillion.dev/cli/command"
 	"pillion.dev/internal/quantity"
 	"pillion.dev/session"
 )
@@ -29,35 +27,25 @@ type specFlags struct {
 	DryRun       bool `help:"Print the plan without carrying it out."`
 }
 
-// apply sets the given flags in the specification.
-func (f *specFlags) apply(line *kong.Context, s *session.Spec) {
-	given := map[uintptr]bool{}
-	for _, step := range line.Path {
-		if step.Flag != nil {
-			given[step.Flag.Target.Addr().Pointer()] = true
-		}
+// apply sets the given flags in the specification. Entries of maps are added to the existing ones.
+func (f *specFlags) apply(line *kong.Context, s *session.Spec) error {
+	f.Spec = *s
+	if _, err := line.Apply(); err != nil { // flags that are not given leave their fields alone
+		return err
 	}
-	var set func(from, to reflect.Value)
-	set = func(from, to reflect.Value) {
-		for i := range from.NumField() {
-			field, into := from.Field(i), to.Field(i)
-			switch {
-			case field.Type() == reflect.TypeFor[session.Sampling]():
-				set(field, into)
-			case !given[field.Addr().Pointer()]:
-			case field.Kind() == reflect.Map: // adds to existing keys
-				if into.IsNil() {
-					into.Set(reflect.MakeMap(into.Type()))
-				}
-				for entry := field.MapRange(); entry.Next(); {
-					into.SetMapIndex(entry.Key(), entry.Value())
-				}
-			default:
-				into.Set(field)
-			}
-		}
+	f.Device, f.Transit = joined(s.Device, f.Device), joined(s.Transit, f.Transit)
+	*s = f.Spec
+	return nil
+}
+
+// joined has the entries of both maps; those of the second one take precedence.
+func joined(a, b map[string]string) map[string]string {
+	all := maps.Clone(a)
+	if all == nil {
+		return b
 	}
-	set(reflect.ValueOf(&f.Spec).Elem(), reflect.ValueOf(s).Elem())
+	maps.Copy(all, b)
+	return all
 }
 
 // decodePoint reads a point as session.ParsePoint does.
@@ -116,7 +104,9 @@ func (c *sessionCreateCmd) Run(ctx context.Context, line *kong.Context, a *app, 
 			return err
 		}
 	}
-	c.apply(line, &spec)
+	if err := c.apply(line, &spec); err != nil {
+		return err
+	}
 	spec.Name = cmp.Or(c.Name, spec.Name, "session-"+time.Now().UTC().Format("20060102-150405"))
 	message := api.SpecMessage(spec)
 	if c.DryRun {
@@ -242,7 +232,9 @@ func (c *sessionChangeCmd) Run(ctx context.Context, line *kong.Context, a *app, 
 	if err != nil {
 		return err
 	}
-	c.apply(line, &spec)
+	if err := c.apply(line, &spec); err != nil {
+		return err
+	}
 	if spec.Name != c.Name {
 		return fmt.Errorf("change session %s: %w: the file describes session %q", c.Name, errValue, spec.Name)
 	}
