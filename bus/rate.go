@@ -1,52 +1,37 @@
 package bus
 
 import (
+	"maps"
 	"sync"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
 // rates are token buckets, one for each originator.
 type rates struct {
-	perSecond, burst float64
+	perSecond float64
+	burst     int
 
-	mu      sync.Mutex
-	buckets map[string]*bucket
-	swept   time.Time
+	mu       sync.Mutex
+	limiters map[string]*rate.Limiter
+	swept    time.Time
 }
 
-type bucket struct {
-	tokens float64
-	at     time.Time
+func newRates(perSecond float64, burst int) *rates {
+	return &rates{perSecond: perSecond, burst: burst, limiters: map[string]*rate.Limiter{}}
 }
 
-func newRates(perSecond, burst float64) *rates {
-	return &rates{perSecond: perSecond, burst: burst, buckets: map[string]*bucket{}}
-}
-
-// take takes tokens and reports whether there were enough. Those of an originator that has
-// been quiet are full again and need no memory.
-func (r *rates) take(who string, tokens float64, now time.Time) bool {
+// take takes tokens and reports whether there were enough. An originator whose bucket is full again needs no memory.
+func (r *rates) take(who string, tokens int, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	full := time.Duration(r.burst / r.perSecond * float64(time.Second))
-	if now.Sub(r.swept) > full+time.Second {
+	if full := float64(r.burst) / r.perSecond; now.Sub(r.swept).Seconds() > full+1 {
 		r.swept = now
-		for name, b := range r.buckets {
-			if now.Sub(b.at) > full {
-				delete(r.buckets, name)
-			}
-		}
+		maps.DeleteFunc(r.limiters, func(_ string, l *rate.Limiter) bool { return l.TokensAt(now) >= float64(r.burst) })
 	}
-	b := r.buckets[who]
-	if b == nil {
-		b = &bucket{tokens: r.burst, at: now}
-		r.buckets[who] = b
+	if r.limiters[who] == nil {
+		r.limiters[who] = rate.NewLimiter(rate.Limit(r.perSecond), r.burst)
 	}
-	b.tokens = min(r.burst, b.tokens+now.Sub(b.at).Seconds()*r.perSecond)
-	b.at = now
-	if b.tokens < tokens {
-		return false
-	}
-	b.tokens -= tokens
-	return true
+	return r.limiters[who].AllowN(now, tokens)
 }

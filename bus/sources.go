@@ -25,7 +25,7 @@ const (
 )
 
 func newSources(limit int) *sources {
-	return &sources{limit: limit, handshakes: newRates(float64(limit)/4, float64(limit))}
+	return &sources{limit: limit, handshakes: newRates(float64(limit)/4, limit)}
 }
 
 func (s *sources) error(what string) error {

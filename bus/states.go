@@ -43,14 +43,14 @@ const (
 
 func newStates(limit int, handler func(string, []byte)) *states {
 	return &states{
-		rate: newRates(float64(limit), 4*float64(limit)), bytes: newRates(stateBytes, stateBurst), limit: limit,
+		rate: newRates(float64(limit), 4*limit), bytes: newRates(stateBytes, stateBurst), limit: limit,
 		newest: map[string][]byte{}, wake: make(chan struct{}, 1), handler: handler,
 	}
 }
 
 // put queues a state. An error refuses it.
 func (s *states) put(agent string, state []byte, now time.Time) error {
-	if !s.rate.take(agent, 1, now) || !s.bytes.take(agent, float64(len(state)), now) {
+	if !s.rate.take(agent, 1, now) || !s.bytes.take(agent, len(state), now) {
 		return &quota.Error{Quota: "states", Limit: int64(s.limit), Unit: fmt.Sprintf("state reports per second and %d KiB for each agent", stateBytes>>10),
 			What: "process a state report", Later: true}
 	}
