@@ -23,11 +23,9 @@ type Expression struct {
 	text  string
 	root  ast.Expr
 	names []string
-	// kindOf knows the kinds of names; nil while none is known.
-	kindOf func(name string) kind
 }
 
-// kind is the type of a value. That of a name is only known when it has one.
+// kind is the type of a value.
 type kind int
 
 const (
@@ -38,6 +36,27 @@ const (
 )
 
 var kindNames = map[kind]string{anyKind: "value", numberKind: "number", textKind: "text", truthKind: "condition"}
+
+// unknown is a value of which only the kind is known: before a run, an expression is checked with these.
+type unknown kind
+
+func kindOf(value any) kind {
+	switch v := value.(type) {
+	case unknown:
+		return kind(v)
+	case float64:
+		return numberKind
+	case string:
+		return textKind
+	case bool:
+		return truthKind
+	}
+	return anyKind
+}
+
+func isUnknown(values ...any) bool {
+	return slices.ContainsFunc(values, func(v any) bool { _, is := v.(unknown); return is })
+}
 
 // positionError is a mistake at a column of an expression, from 1.
 type positionError struct {
@@ -73,21 +92,22 @@ func ParseExpression(text string) (*Expression, error) {
 		return nil, err
 	}
 	e := &Expression{text: text, root: root}
-	if err := e.checkNames(nil); err != nil {
-		return nil, err
-	}
-	return e, nil
+	return e, e.checkNames(func(string) kind { return anyKind })
 }
 
 // checkNames checks the types, with what is known of the names.
-func (e *Expression) checkNames(kindOf func(name string) kind) error {
-	e.kindOf = kindOf
-	found, err := e.check(e.root)
+func (e *Expression) checkNames(known func(name string) kind) error {
+	found, err := evaluate(e.root, func(name string) (any, error) {
+		if !slices.Contains(e.names, name) {
+			e.names = append(e.names, name)
+		}
+		return unknown(known(name)), nil
+	})
 	if err != nil {
 		return err
 	}
-	if found != truthKind && found != anyKind {
-		return at(e.root, "the expression is a %s, not a condition", kindNames[found])
+	if k := kindOf(found); k != truthKind && k != anyKind {
+		return at(e.root, "the expression is a %s, not a condition", kindNames[k])
 	}
 	return nil
 }
@@ -120,111 +140,17 @@ var functions = map[string]struct {
 	"max":  {1, math.MaxInt, func(v []float64) float64 { return slices.Max(v) }},
 }
 
-// operator says what an operator takes, if that is fixed, and what it yields.
-type operator struct{ takes, yields kind }
-
-var operators = map[token.Token]operator{
-	token.ADD: {numberKind, numberKind}, token.SUB: {numberKind, numberKind}, token.MUL: {numberKind, numberKind},
-	token.QUO: {numberKind, numberKind}, token.REM: {numberKind, numberKind},
-	token.LSS: {numberKind, truthKind}, token.LEQ: {numberKind, truthKind},
-	token.GTR: {numberKind, truthKind}, token.GEQ: {numberKind, truthKind},
-	token.EQL: {anyKind, truthKind}, token.NEQ: {anyKind, truthKind},
-	token.LAND: {truthKind, truthKind}, token.LOR: {truthKind, truthKind},
-}
-
-// check finds what an expression cannot contain, and the types that are known already.
-func (e *Expression) check(node ast.Expr) (kind, error) {
-	switch n := node.(type) {
-	case *ast.ParenExpr:
-		return e.check(n.X)
-	case *ast.BasicLit:
-		switch n.Kind {
-		case token.INT, token.FLOAT:
-			if _, err := strconv.ParseFloat(n.Value, 64); err != nil {
-				return 0, at(n, "%q is not a decimal number", n.Value)
-			}
-			return numberKind, nil
-		case token.STRING:
-			return textKind, nil
-		}
-		return 0, at(n, "%s is neither a number nor a text in double quotes", n.Value)
-	case *ast.Ident, *ast.SelectorExpr:
-		name, ok := dotted(n)
-		if !ok {
-			return 0, at(n, "a name has the form field or object.field")
-		}
-		if name == "true" || name == "false" {
-			return truthKind, nil
-		}
-		if !slices.Contains(e.names, name) {
-			e.names = append(e.names, name)
-		}
-		if e.kindOf != nil {
-			return e.kindOf(name), nil
-		}
-		return anyKind, nil
-	case *ast.UnaryExpr:
-		switch n.Op {
-		case token.SUB, token.ADD:
-			return numberKind, e.require(n.X, numberKind)
-		case token.NOT:
-			return truthKind, e.require(n.X, truthKind)
-		}
-		return 0, at(n, "there is no operator %s here", n.Op)
-	case *ast.BinaryExpr:
-		return e.checkBinary(n)
-	case *ast.CallExpr:
-		return numberKind, e.checkCall(n)
-	}
-	return 0, at(node, "only names, numbers, texts, operators and functions are allowed")
-}
-
-func (e *Expression) checkBinary(n *ast.BinaryExpr) (kind, error) {
-	op, ok := operators[n.Op]
-	if !ok {
-		return 0, &positionError{int(n.OpPos), fmt.Errorf("there is no operator %s", n.Op)}
-	}
-	if op.takes != anyKind {
-		if err := e.require(n.X, op.takes); err != nil {
-			return 0, err
-		}
-		return op.yields, e.require(n.Y, op.takes)
-	}
-	left, err := e.check(n.X)
-	if err != nil {
-		return 0, err
-	}
-	right, err := e.check(n.Y)
-	if err == nil && left != right && left != anyKind && right != anyKind {
-		err = &positionError{int(n.OpPos), fmt.Errorf("a %s cannot equal a %s", kindNames[left], kindNames[right])}
-	}
-	return op.yields, err
-}
-
-func (e *Expression) checkCall(n *ast.CallExpr) error {
-	name, _ := dotted(n.Fun)
-	function, ok := functions[name]
-	if !ok {
-		return at(n, "no such function; there are abs, min, max, sqrt and log")
-	}
-	if len(n.Args) < function.least || len(n.Args) > function.most || n.Ellipsis != token.NoPos {
-		return at(n, "%s has another number of arguments", name)
-	}
-	for _, argument := range n.Args {
-		if err := e.require(argument, numberKind); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// require checks an operand that has to be of a type.
-func (e *Expression) require(node ast.Expr, want kind) error {
-	found, err := e.check(node)
-	if err == nil && found != want && found != anyKind {
-		err = at(node, "a %s is needed, this is a %s", kindNames[want], kindNames[found])
-	}
-	return err
+// operators are those on two numbers.
+var operators = map[token.Token]func(a, b float64) any{
+	token.ADD: func(a, b float64) any { return a + b },
+	token.SUB: func(a, b float64) any { return a - b },
+	token.MUL: func(a, b float64) any { return a * b },
+	token.QUO: func(a, b float64) any { return a / b },
+	token.REM: func(a, b float64) any { return math.Mod(a, b) },
+	token.LSS: func(a, b float64) any { return a < b },
+	token.LEQ: func(a, b float64) any { return a <= b },
+	token.GTR: func(a, b float64) any { return a > b },
+	token.GEQ: func(a, b float64) any { return a >= b },
 }
 
 // dotted is a name such as end.sum.packets.
@@ -266,17 +192,18 @@ func (e *Expression) Seen(value func(name string) (any, error)) string {
 	return " (" + strings.Join(list, ", ") + ")"
 }
 
+// evaluate returns a float64, string or bool, or unknown if the value depends on one that is.
 func evaluate(node ast.Expr, value func(string) (any, error)) (any, error) {
 	switch n := node.(type) {
 	case *ast.ParenExpr:
 		return evaluate(n.X, value)
 	case *ast.BasicLit:
-		if n.Kind == token.STRING {
-			return strconv.Unquote(n.Value)
-		}
-		return strconv.ParseFloat(n.Value, 64)
+		return literal(n)
 	case *ast.Ident, *ast.SelectorExpr:
-		name, _ := dotted(n)
+		name, ok := dotted(n)
+		if !ok {
+			return nil, at(n, "a name has the form field or object.field")
+		}
 		if name == "true" || name == "false" {
 			return name == "true", nil
 		}
@@ -286,57 +213,73 @@ func evaluate(node ast.Expr, value func(string) (any, error)) (any, error) {
 		}
 		return found, nil
 	case *ast.UnaryExpr:
-		if n.Op == token.NOT {
-			truth, err := operand[bool](n.X, value)
-			return !truth, err
-		}
-		number, err := operand[float64](n.X, value)
-		if n.Op == token.SUB {
-			number = -number
-		}
-		return number, err
+		return evaluateUnary(n, value)
 	case *ast.BinaryExpr:
 		return evaluateBinary(n, value)
 	case *ast.CallExpr:
-		name, _ := dotted(n.Fun)
-		arguments := make([]float64, len(n.Args))
-		for i, argument := range n.Args {
-			var err error
-			if arguments[i], err = operand[float64](argument, value); err != nil {
-				return nil, err
-			}
-		}
-		return functions[name].call(arguments), nil
+		return evaluateCall(n, value)
 	}
-	return nil, at(node, "unexpected")
+	return nil, at(node, "only names, numbers, texts, operators and functions are allowed")
 }
 
-// operand evaluates what has to be of a type.
-func operand[T float64 | bool](node ast.Expr, value func(string) (any, error)) (T, error) {
-	var zero T
+func literal(n *ast.BasicLit) (any, error) {
+	switch n.Kind {
+	case token.INT, token.FLOAT:
+		number, err := strconv.ParseFloat(n.Value, 64)
+		if err != nil {
+			return nil, at(n, "%q is not a decimal number", n.Value)
+		}
+		return number, nil
+	case token.STRING:
+		return strconv.Unquote(n.Value)
+	}
+	return nil, at(n, "%s is neither a number nor a text in double quotes", n.Value)
+}
+
+// operand evaluates what has to be of a kind.
+func operand(node ast.Expr, want kind, value func(string) (any, error)) (any, error) {
 	found, err := evaluate(node, value)
 	if err != nil {
-		return zero, err
+		return nil, err
 	}
-	typed, ok := found.(T)
+	switch kindOf(found) {
+	case want:
+		return found, nil
+	case anyKind:
+		return unknown(want), nil
+	}
+	return nil, at(node, "a %s is needed, this is a %s", kindNames[want], kindNames[kindOf(found)])
+}
+
+func evaluateUnary(n *ast.UnaryExpr, value func(string) (any, error)) (any, error) {
+	want, ok := map[token.Token]kind{token.ADD: numberKind, token.SUB: numberKind, token.NOT: truthKind}[n.Op]
 	if !ok {
-		want := numberKind
-		if _, isTruth := any(zero).(bool); isTruth {
-			want = truthKind
-		}
-		return zero, at(node, "a %s is needed, this is %v", kindNames[want], found)
+		return nil, at(n, "there is no operator %s here", n.Op)
 	}
-	return typed, nil
+	found, err := operand(n.X, want, value)
+	switch found := found.(type) {
+	case bool:
+		return !found, err
+	case float64:
+		if n.Op == token.SUB {
+			return -found, err
+		}
+	}
+	return found, err
 }
 
 func evaluateBinary(n *ast.BinaryExpr, value func(string) (any, error)) (any, error) {
 	switch n.Op {
 	case token.LAND, token.LOR:
-		left, err := operand[bool](n.X, value)
+		left, err := operand(n.X, truthKind, value)
 		if err != nil || left == (n.Op == token.LOR) {
 			return left, err
 		}
-		return operand[bool](n.Y, value)
+		right, err := operand(n.Y, truthKind, value)
+		if err == nil && isUnknown(left) {
+			return left, nil
+		}
+		return right, err
 	case token.EQL, token.NEQ:
 		left, err := evaluate(n.X, value)
 		if err != nil {
@@ -346,38 +289,62 @@ func evaluateBinary(n *ast.BinaryExpr, value func(string) (any, error)) (any, er
 		if err != nil {
 			return nil, err
 		}
-		if fmt.Sprintf("%T", left) != fmt.Sprintf("%T", right) {
-			return nil, &positionError{int(n.OpPos), fmt.Errorf("%v and %v cannot be compared", left, right)}
+		if a, b := kindOf(left), kindOf(right); a != b && a != anyKind && b != anyKind {
+			return nil, &positionError{int(n.OpPos), fmt.Errorf("a %s cannot equal a %s", kindNames[a], kindNames[b])}
+		}
+		if isUnknown(left, right) {
+			return unknown(truthKind), nil
 		}
 		return (left == right) == (n.Op == token.EQL), nil
 	}
-	left, err := operand[float64](n.X, value)
+	operate, ok := operators[n.Op]
+	if !ok {
+		return nil, &positionError{int(n.OpPos), fmt.Errorf("there is no operator %s", n.Op)}
+	}
+	numbers, err := operands([]ast.Expr{n.X, n.Y}, value)
 	if err != nil {
 		return nil, err
 	}
-	right, err := operand[float64](n.Y, value)
+	if numbers == nil {
+		return unknown(kindOf(operate(0, 0))), nil
+	}
+	return operate(numbers[0], numbers[1]), nil
+}
+
+func evaluateCall(n *ast.CallExpr, value func(string) (any, error)) (any, error) {
+	name, _ := dotted(n.Fun)
+	function, ok := functions[name]
+	if !ok {
+		return nil, at(n, "no such function; there are abs, min, max, sqrt and log")
+	}
+	if len(n.Args) < function.least || len(n.Args) > function.most || n.Ellipsis != token.NoPos {
+		return nil, at(n, "%s has another number of arguments", name)
+	}
+	numbers, err := operands(n.Args, value)
 	if err != nil {
 		return nil, err
 	}
-	switch n.Op {
-	case token.ADD:
-		return left + right, nil
-	case token.SUB:
-		return left - right, nil
-	case token.MUL:
-		return left * right, nil
-	case token.QUO:
-		return left / right, nil
-	case token.REM:
-		return math.Mod(left, right), nil
-	case token.LSS:
-		return left < right, nil
-	case token.LEQ:
-		return left <= right, nil
-	case token.GTR:
-		return left > right, nil
+	if numbers == nil {
+		return unknown(numberKind), nil
 	}
-	return left >= right, nil // GEQ, the last of operators
+	return function.call(numbers), nil
+}
+
+// operands evaluates numbers; none if one is unknown.
+func operands(nodes []ast.Expr, value func(string) (any, error)) (numbers []float64, err error) {
+	known := true
+	for _, node := range nodes {
+		found, err := operand(node, numberKind, value)
+		if err != nil {
+			return nil, err
+		}
+		number, ok := found.(float64)
+		known, numbers = known && ok, append(numbers, number)
+	}
+	if !known {
+		return nil, nil
+	}
+	return numbers, nil
 }
 
 // Expectation is what a treatment has to bring about: nothing attached, or a condition.

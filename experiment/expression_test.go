@@ -74,9 +74,9 @@ func TestExpressionMistakes(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"name > 3":     "column 1: a number is needed, this is udp",
+		"name > 3":     "column 1: a number is needed, this is a text",
 		"end":          "neither a number nor a text",
-		"name == rate": "cannot be compared",
+		"name == rate": "a text cannot equal a number",
 		"rate":         "not a condition",
 		"!rate":        "a condition is needed",
 	} {
