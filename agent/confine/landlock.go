@@ -24,6 +24,8 @@ const (
 
 // landlock lets the calling thread, and the processes that it starts, change files only below
 // the folder, bind only these TCP ports, and signal only processes of its own.
+//
+// It is not go-landlock, which restricts all threads of the process: this one starts programs that may do more.
 func landlock(folder int, ports []uint16) error {
 	version, _, failed := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if failed != 0 {

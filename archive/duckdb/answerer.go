@@ -141,7 +141,7 @@ func (a *answerer) run() error {
 	if err := c.script("SET memory_limit = '" + memory + "'; SET lock_configuration = true"); err != nil {
 		return err
 	}
-	if _, err := C.confine_calls(); err != nil {
+	if err := limitCalls(C.confined_can_spill() != 0); err != nil {
 		return fmt.Errorf("limit the system calls of the query: %w", err)
 	}
 	if whenConfined != nil {

@@ -3,7 +3,7 @@
  *
  * What concerns the whole process is set before any other code of it runs, DuckDB's
  * initializers and Go's threads included: Landlock applies only to threads created
- * afterwards. System calls are limited once the database is open.
+ * afterwards. System calls are limited once the database is open, by limitCalls.
  */
 #define _GNU_SOURCE
 #include "confine.h"
@@ -11,14 +11,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
-#include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,7 +92,7 @@ static int allow(int rules, const char *path, uint64_t what)
 }
 
 /* Leaves nothing of the file system but the working directory and the limits that DuckDB
- * reads when it starts. Without Landlock (Linux 5.13), confine_calls rejects opening any
+ * reads when it starts. Without Landlock (Linux 5.13), limitCalls rejects opening any
  * file. */
 static void limit_files(void)
 {
@@ -176,93 +172,4 @@ int64_t confine_memory(int64_t bytes)
 	if (limit(RLIMIT_DATA, data * page + left) || limit(RLIMIT_AS, size * page + left + RESERVED))
 		return -1;
 	return left;
-}
-
-#if defined(__x86_64__)
-#define ARCH AUDIT_ARCH_X86_64
-#elif defined(__aarch64__)
-#define ARCH AUDIT_ARCH_AARCH64
-#else
-#error "no system call filter for this architecture"
-#endif
-
-static const int allowed[] = {
-	SYS_read, SYS_write, SYS_readv, SYS_writev, SYS_pread64, SYS_pwrite64, SYS_preadv, SYS_pwritev, SYS_close, SYS_lseek,
-	SYS_fstat, SYS_newfstatat, SYS_statx, SYS_fcntl, SYS_dup, SYS_ftruncate, SYS_fallocate, SYS_fsync, SYS_fdatasync,
-	SYS_statfs, SYS_fstatfs, SYS_getdents64, SYS_faccessat, SYS_faccessat2, SYS_getcwd, SYS_unlinkat, SYS_mkdirat,
-	SYS_mmap, SYS_munmap, SYS_mprotect, SYS_mremap, SYS_madvise, SYS_brk, SYS_mincore, SYS_membarrier, SYS_get_mempolicy,
-	SYS_futex, SYS_set_robust_list, SYS_rseq, SYS_exit, SYS_exit_group, SYS_gettid, SYS_getpid, SYS_getppid,
-	SYS_getuid, SYS_geteuid, SYS_getgid, SYS_getegid, SYS_sched_yield, SYS_sched_getaffinity, SYS_getcpu,
-	SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_sigaltstack, SYS_restart_syscall,
-	SYS_nanosleep, SYS_clock_nanosleep, SYS_clock_gettime, SYS_clock_getres, SYS_gettimeofday,
-	SYS_timer_create, SYS_timer_settime, SYS_timer_delete, SYS_setitimer,
-	SYS_epoll_create1, SYS_epoll_ctl, SYS_epoll_pwait, SYS_eventfd2, SYS_pipe2, SYS_ppoll,
-	SYS_getrandom, SYS_getrusage, SYS_sysinfo, SYS_uname,
-#ifdef SYS_open /* x86-64 */
-	SYS_stat, SYS_lstat, SYS_access, SYS_unlink, SYS_mkdir, SYS_rmdir, SYS_poll, SYS_epoll_wait, SYS_time, SYS_getrlimit,
-	SYS_arch_prctl,
-#endif
-};
-
-#define LOAD(field) ((struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field)))
-#define UNLESS(value) ((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1)) /* skips one */
-#define RETURN(value) ((struct sock_filter)BPF_STMT(BPF_RET | BPF_K, value))
-#define ALLOW RETURN(SECCOMP_RET_ALLOW)
-#define FAIL(error) RETURN(SECCOMP_RET_ERRNO | (error))
-#define ARGUMENT(i) LOAD(args[i]) /* its low half, on a little-endian machine */
-
-int confine_calls(void)
-{
-	struct sock_filter f[4 * sizeof(allowed) / sizeof(*allowed) + 64];
-	int n = 0;
-
-	f[n++] = LOAD(arch);
-	f[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ARCH, 1, 0);
-	f[n++] = RETURN(SECCOMP_RET_KILL_PROCESS);
-	f[n++] = LOAD(nr);
-	for (size_t i = 0; i < sizeof(allowed) / sizeof(*allowed); i++) {
-		f[n++] = UNLESS(allowed[i]);
-		f[n++] = ALLOW;
-	}
-	if (spill) {
-		f[n++] = UNLESS(SYS_openat);
-		f[n++] = ALLOW;
-#ifdef SYS_open
-		f[n++] = UNLESS(SYS_open);
-		f[n++] = ALLOW;
-#endif
-	}
-	/* Threads, but no processes; glibc falls back to clone, whose flags can be inspected. */
-	f[n++] = UNLESS(SYS_clone3);
-	f[n++] = FAIL(ENOSYS);
-	f[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 4);
-	f[n++] = ARGUMENT(0);
-	f[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, CLONE_THREAD, 0, 1);
-	f[n++] = ALLOW;
-	f[n++] = FAIL(EPERM);
-	/* Signals to itself. */
-	f[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_tgkill, 0, 4);
-	f[n++] = ARGUMENT(0);
-	f[n++] = UNLESS(getpid());
-	f[n++] = ALLOW;
-	f[n++] = FAIL(EPERM);
-	/* Names of threads and of memory. */
-	f[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_prctl, 0, 6);
-	f[n++] = ARGUMENT(0);
-	f[n++] = UNLESS(PR_SET_NAME);
-	f[n++] = ALLOW;
-	f[n++] = UNLESS(0x53564d41 /* PR_SET_VMA */);
-	f[n++] = ALLOW;
-	f[n++] = FAIL(EPERM);
-	/* Reading limits, not setting them. */
-	f[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_prlimit64, 0, 4);
-	f[n++] = ARGUMENT(2);
-	f[n++] = UNLESS(0);
-	f[n++] = ALLOW;
-	f[n++] = FAIL(EPERM);
-	f[n++] = UNLESS(SYS_ioctl);
-	f[n++] = FAIL(ENOTTY);
-	f[n++] = FAIL(EPERM);
-	struct sock_fprog program = {n, f};
-	return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program);
 }

@@ -15,8 +15,4 @@ int confined_can_spill(void);
  * the bytes that are left, or -1. */
 int64_t confine_memory(int64_t bytes);
 
-/* Rejects all system calls that answering does not need, in all threads. Returns 0, or
- * -1 with errno. */
-int confine_calls(void);
-
 #endif

@@ -1,0 +1,3 @@
+package seccomp
+
+var older []uint32
