@@ -10,7 +10,8 @@ import (
 	"testing"
 	"time"
 
-	metrics "go.opentelemetry.io/proto/otlp/metrics/v1"
+	service "go.opentelemetry.io/proto/slim/otlp/collector/metrics/v1"
+	metrics "go.opentelemetry.io/proto/slim/otlp/metrics/v1"
 	"google.golang.org/protobuf/proto"
 
 	"pillion.dev/api/pillionv1"
@@ -32,7 +33,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	if request.Header.Get("Content-Encoding") == "gzip" {
 		body, err = gzip.NewReader(body)
 	}
-	var message metrics.MetricsData
+	var message service.ExportMetricsServiceRequest
 	if err == nil {
 		var text []byte
 		if text, err = io.ReadAll(body); err == nil {

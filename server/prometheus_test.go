@@ -125,11 +125,11 @@ func TestPrometheusOfDebian(t *testing.T) {
 // the expressions of the dashboards have answers.
 func TestPrometheus(t *testing.T) {
 	current, debian, agent := free.Address(t), free.Address(t), free.Address(t)
-	grpcAddress := free.Address(t)
+	collector := free.Address(t)
 	r, receiverURL := startReceiver(t)
-	launch(t, metricsPrograms+"collector", "--config", documentedConfig(t, "collector", "0.0.0.0:4317", grpcAddress,
+	launch(t, metricsPrograms+"collector", "--config", documentedConfig(t, "collector", "0.0.0.0:4318", collector,
 		"http://prometheus.example.net:9090/api/v1/otlp", "http://"+current+"/api/v1/otlp", "http://other.example.net:4318", receiverURL))
-	s := startWith(t, t.TempDir()+"/data", server.Config{OTLP: otlp.Config{URL: "grpc://" + grpcAddress, Interval: time.Second}})
+	s := startWith(t, t.TempDir()+"/data", server.Config{OTLP: otlp.Config{URL: "http://" + collector, Interval: time.Second}})
 	sum := s.knownDelays(t)
 	shown := s.shownDelay(t)
 	token := filepath.Join(t.TempDir(), "token")

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/gzip"
-	metrics "go.opentelemetry.io/proto/otlp/metrics/v1"
+	service "go.opentelemetry.io/proto/slim/otlp/collector/metrics/v1"
 	"google.golang.org/protobuf/proto"
 
 	"pillion.dev/bench/fleet"
@@ -160,7 +160,7 @@ func timeOf(packed []byte) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	var message metrics.MetricsData
+	var message service.ExportMetricsServiceRequest
 	if err := proto.Unmarshal(text, &message); err != nil {
 		return 0, err
 	}

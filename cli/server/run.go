@@ -32,7 +32,7 @@ type runCmd struct {
 	AggregateTokenFile string   `help:"File with the join token of the fleet's server for this site, needed once." type:"existingfile" placeholder:"FILE"`
 	Host               []string `help:"Additional host name or address of this server, for its certificate." placeholder:"NAME"`
 	MetricsOpen        bool     `help:"Serve /metrics without a token."`
-	OTLP               string   `name:"otlp" help:"Export metrics by OTLP to this collector: http://HOST:4318, https://HOST:4318, grpc://HOST:4317 or grpcs://HOST:4317." placeholder:"URL"`
+	OTLP               string   `name:"otlp" help:"Export metrics by OTLP to this collector: http://HOST:4318 or https://HOST:4318." placeholder:"URL"`
 	OTLPHeadersFile    string   `name:"otlp-headers-file" help:"File with headers for the collector, such as a token, one a line." type:"existingfile" placeholder:"FILE"`
 	ReverseDNS         bool     `name:"reverse-dns" help:"Show names of routers in the topology by reverse DNS; the addresses of traced routers are sent to the name servers of this host."`
 	Debug              bool     `help:"Log debug messages."`

@@ -13,8 +13,7 @@ import (
 
 // Config says where metrics go. Complete fills in the defaults.
 type Config struct {
-	// URL of the collector: http://HOST:4318, https://HOST:4318, grpc://HOST:4317 or grpcs://HOST:4317;
-	// without it nothing is exported.
+	// URL of the collector: http://HOST:4318 or https://HOST:4318; without it nothing is exported.
 	URL string `yaml:"url"`
 	// HeadersFile is a file with headers of each request, one a line, such as the collector's token.
 	HeadersFile string `yaml:"headers_file"`
@@ -30,8 +29,7 @@ type Config struct {
 	// Resource are further attributes of the resource, or others in place of the default ones.
 	Resource map[string]string `yaml:"resource"`
 
-	grpc bool     `yaml:"-"`
-	to   *url.URL `yaml:"-"`
+	to *url.URL `yaml:"-"`
 }
 
 // ErrConfig marks an invalid configuration of the export.
@@ -49,11 +47,8 @@ const (
 	attributeMost  = 255 // bytes
 )
 
-// Paths of the service: of OTLP/HTTP below the URL, and of gRPC.
-const (
-	metricsPath = "/v1/metrics"
-	grpcPath    = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export"
-)
+// metricsPath is the path of the service below the URL.
+const metricsPath = "/v1/metrics"
 
 // Complete fills in the defaults and validates the configuration.
 func (c Config) Complete() (Config, error) {
@@ -86,33 +81,20 @@ func (c Config) Complete() (Config, error) {
 func (c *Config) setTarget() error {
 	to, err := url.Parse(c.URL)
 	if err != nil || to.Host == "" || to.Opaque != "" {
-		return fmt.Errorf("%w: url: use http://, https://, grpc:// or grpcs://, and HOST:PORT", ErrConfig)
+		return fmt.Errorf("%w: url: use http:// or https://, and HOST:PORT", ErrConfig)
 	}
 	if to.User != nil {
 		return fmt.Errorf("%w: url: has a user; give headers_file instead", ErrConfig)
 	}
-	switch to.Scheme {
-	case "http", "https":
-	case "grpc":
-		c.grpc, to.Scheme = true, "http"
-	case "grpcs":
-		c.grpc, to.Scheme = true, "https"
-	default:
-		return fmt.Errorf("%w: url: scheme %q: use http, https, grpc or grpcs", ErrConfig, to.Scheme)
+	if to.Scheme != "http" && to.Scheme != "https" {
+		return fmt.Errorf("%w: url: scheme %q: use http or https", ErrConfig, to.Scheme)
 	}
 	if err := outbound.CheckSecret(to); err != nil && (c.HeadersFile != "" || c.Certificate != "") {
-		return fmt.Errorf("%w: headers_file and certificate require https or grpcs: %w", ErrConfig, err)
+		return fmt.Errorf("%w: headers_file and certificate require https: %w", ErrConfig, err)
 	}
-	path := strings.TrimSuffix(to.Path, "/")
-	switch {
-	case c.grpc && (path != "" || to.RawQuery != ""):
-		return fmt.Errorf("%w: url: gRPC has no path", ErrConfig)
-	case c.grpc:
-		path = grpcPath
-	case !strings.HasSuffix(path, metricsPath):
-		path += metricsPath
+	if to.Path = strings.TrimSuffix(to.Path, "/"); !strings.HasSuffix(to.Path, metricsPath) {
+		to.Path += metricsPath
 	}
-	to.Path = path
 	c.to = to
 	return nil
 }

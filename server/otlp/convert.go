@@ -6,14 +6,15 @@ import (
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
-	common "go.opentelemetry.io/proto/otlp/common/v1"
-	metrics "go.opentelemetry.io/proto/otlp/metrics/v1"
-	resource "go.opentelemetry.io/proto/otlp/resource/v1"
+	service "go.opentelemetry.io/proto/slim/otlp/collector/metrics/v1"
+	common "go.opentelemetry.io/proto/slim/otlp/common/v1"
+	metrics "go.opentelemetry.io/proto/slim/otlp/metrics/v1"
+	resource "go.opentelemetry.io/proto/slim/otlp/resource/v1"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// Bounds of a request: collectors refuse those that are too large, gRPC's by default from 4 MiB on.
+// Bounds of a request: collectors refuse those that are too large.
 const (
 	requestBytes = 1 << 20
 	pieceSeries  = 250 // at most 4 kB each
@@ -33,10 +34,9 @@ type converter struct {
 
 func nanoseconds(t time.Time) uint64 { return uint64(max(0, t.UnixNano())) }
 
-// requests yields the metrics in messages of bounded size, with the number of their data points. The message has
-// the encoding of an ExportMetricsServiceRequest, whose package would bring gRPC along.
-func (c *converter) requests(families []*dto.MetricFamily) iter.Seq2[*metrics.MetricsData, int] {
-	return func(yield func(*metrics.MetricsData, int) bool) {
+// requests yields the metrics in messages of bounded size, with the number of their data points.
+func (c *converter) requests(families []*dto.MetricFamily) iter.Seq2[*service.ExportMetricsServiceRequest, int] {
+	return func(yield func(*service.ExportMetricsServiceRequest, int) bool) {
 		var all []*metrics.Metric
 		size, points := 0, 0
 		for _, family := range families {
@@ -61,8 +61,8 @@ func (c *converter) requests(families []*dto.MetricFamily) iter.Seq2[*metrics.Me
 	}
 }
 
-func (c *converter) message(all []*metrics.Metric) *metrics.MetricsData {
-	return &metrics.MetricsData{ResourceMetrics: []*metrics.ResourceMetrics{{
+func (c *converter) message(all []*metrics.Metric) *service.ExportMetricsServiceRequest {
+	return &service.ExportMetricsServiceRequest{ResourceMetrics: []*metrics.ResourceMetrics{{
 		Resource:     &resource.Resource{Attributes: c.resource},
 		ScopeMetrics: []*metrics.ScopeMetrics{{Scope: c.scope, Metrics: all}},
 	}}}

@@ -7,7 +7,8 @@ import (
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
-	metrics "go.opentelemetry.io/proto/otlp/metrics/v1"
+	service "go.opentelemetry.io/proto/slim/otlp/collector/metrics/v1"
+	metrics "go.opentelemetry.io/proto/slim/otlp/metrics/v1"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
@@ -33,7 +34,7 @@ func TestExponentialHistogram(t *testing.T) {
 		CreatedTimestamp: timestamppb.New(created), Bucket: []*dto.Bucket{{CumulativeCount: proto.Uint64(3), UpperBound: proto.Float64(1)}},
 	}
 	c := &converter{at: 100, started: 1}
-	var all []*metrics.MetricsData
+	var all []*service.ExportMetricsServiceRequest
 	for message, points := range c.requests([]*dto.MetricFamily{family(1, h), {Name: proto.String("other"), Metric: []*dto.Metric{{}}}}) {
 		if all = append(all, message); points != 1 {
 			t.Errorf("%d points", points)

@@ -58,7 +58,7 @@ func parseHeaders(text []byte) (http.Header, error) {
 		switch {
 		case !found || !httpguts.ValidHeaderFieldName(name) || value == "" || !httpguts.ValidHeaderFieldValue(value):
 			return nil, fmt.Errorf("line %d: use NAME: VALUE", number)
-		case slices.Contains(ownHeaders, name) || strings.HasPrefix(name, "Grpc-"):
+		case slices.Contains(ownHeaders, name):
 			return nil, fmt.Errorf("line %d: header %s is set by OTLP", number, name)
 		}
 		headers.Add(name, value)

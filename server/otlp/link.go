@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,12 +11,9 @@ import (
 	"strconv"
 	"time"
 
-	"connectrpc.com/connect"
 	"github.com/klauspost/compress/gzip"
-	metrics "go.opentelemetry.io/proto/otlp/metrics/v1"
+	service "go.opentelemetry.io/proto/slim/otlp/collector/metrics/v1"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/emptypb"
 
 	"pillion.dev/server/outbound"
 )
@@ -38,7 +34,6 @@ type link struct {
 	config    Config
 	addresses outbound.Addresses
 	client    *http.Client
-	export    *connect.Client[metrics.MetricsData, emptypb.Empty]
 }
 
 func (l *link) close() {
@@ -63,21 +58,12 @@ func (l *link) open() error {
 		}
 		settings.Certificates = []tls.Certificate{pair}
 	}
-	transport := &http.Transport{TLSClientConfig: settings, MaxIdleConns: 1, IdleConnTimeout: 90 * time.Second, Protocols: &http.Protocols{}}
-	transport.Protocols.SetHTTP2(true)
-	if l.config.grpc {
-		transport.Protocols.SetUnencryptedHTTP2(true)
-	} else {
-		transport.Protocols.SetHTTP1(true)
-	}
-	l.client = l.addresses.Client(transport)
-	l.export = connect.NewClient[metrics.MetricsData, emptypb.Empty](l.client, l.config.to.String(),
-		connect.WithGRPC(), connect.WithSendGzip(), connect.WithReadMaxBytes(answerMost))
+	l.client = l.addresses.Client(&http.Transport{TLSClientConfig: settings, ForceAttemptHTTP2: true, MaxIdleConns: 1, IdleConnTimeout: 90 * time.Second})
 	return nil
 }
 
 // send sends a message once, and returns how many of its points the collector rejected.
-func (l *link) send(ctx context.Context, message *metrics.MetricsData) (rejected int64, err error) {
+func (l *link) send(ctx context.Context, message *service.ExportMetricsServiceRequest) (rejected int64, err error) {
 	headers, err := readHeaders(l.config.HeadersFile)
 	if err == nil {
 		err = l.open()
@@ -87,25 +73,20 @@ func (l *link) send(ctx context.Context, message *metrics.MetricsData) (rejected
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.config.Timeout)
 	defer cancel()
-	var answer []byte
-	if l.config.grpc {
-		answer, err = l.call(ctx, message, headers)
-	} else {
-		answer, err = l.post(ctx, message, headers)
-	}
+	text, err := l.post(ctx, message, headers)
 	if err != nil {
 		l.close()
 		return 0, fmt.Errorf("export metrics: %w", err)
 	}
-	rejected, err = parseAnswer(answer)
-	if err != nil {
+	var answer service.ExportMetricsServiceResponse
+	if err := proto.Unmarshal(text, &answer); err != nil {
 		return 0, fmt.Errorf("export metrics: read answer: %w", err)
 	}
-	return rejected, nil
+	return answer.GetPartialSuccess().GetRejectedDataPoints(), nil
 }
 
-// post sends a message by OTLP/HTTP.
-func (l *link) post(ctx context.Context, message *metrics.MetricsData, headers http.Header) ([]byte, error) {
+// post sends a message and returns the answer.
+func (l *link) post(ctx context.Context, message *service.ExportMetricsServiceRequest, headers http.Header) ([]byte, error) {
 	plain, err := proto.Marshal(message)
 	if err != nil {
 		return nil, err
@@ -161,43 +142,6 @@ func retryAfter(text string, now time.Time) time.Duration {
 	}
 	if at, err := http.ParseTime(text); err == nil {
 		return max(0, at.Sub(now))
-	}
-	return 0
-}
-
-// call sends a message by gRPC.
-func (l *link) call(ctx context.Context, message *metrics.MetricsData, headers http.Header) ([]byte, error) {
-	request := connect.NewRequest(message)
-	for name, values := range headers {
-		request.Header()[name] = values
-	}
-	response, err := l.export.CallUnary(ctx, request)
-	if err == nil {
-		return response.Msg.ProtoReflect().GetUnknown(), nil
-	}
-	err = outbound.WithoutURL(err)
-	switch connect.CodeOf(err) {
-	case connect.CodeCanceled, connect.CodeDeadlineExceeded, connect.CodeAborted, connect.CodeOutOfRange, connect.CodeUnavailable, connect.CodeDataLoss:
-		return nil, &temporaryError{err, delayOf(err)}
-	case connect.CodeResourceExhausted:
-		if after := delayOf(err); after > 0 { // otherwise it is not to be repeated
-			return nil, &temporaryError{err, after}
-		}
-	}
-	return nil, err
-}
-
-// delayOf is the delay in the RetryInfo of an error; 0 if it has none.
-func delayOf(err error) time.Duration {
-	var answered *connect.Error
-	if !errors.As(err, &answered) {
-		return 0
-	}
-	for _, detail := range answered.Details() {
-		var delay durationpb.Duration
-		if detail.Type() == "google.rpc.RetryInfo" && proto.Unmarshal(firstField(detail.Bytes()), &delay) == nil && delay.CheckValid() == nil {
-			return max(0, delay.AsDuration())
-		}
 	}
 	return 0
 }

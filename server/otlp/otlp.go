@@ -1,5 +1,5 @@
-// Package otlp exports the server's metrics to a collector by the OpenTelemetry protocol (OTLP), over HTTP or
-// gRPC: what /metrics exposes, under names of OpenTelemetry, with delay as exponential histograms.
+// Package otlp exports the server's metrics to a collector by the OpenTelemetry protocol (OTLP) in protobuf over
+// HTTP: what /metrics exposes, under names of OpenTelemetry, with delay as exponential histograms.
 //
 // It computes no figure of its own but those about the export, keeps none, and reads no rows. Values are
 // cumulative: an export that fails is superseded by the next one, so nothing is queued.
@@ -17,8 +17,8 @@ import (
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
-	common "go.opentelemetry.io/proto/otlp/common/v1"
-	metrics "go.opentelemetry.io/proto/otlp/metrics/v1"
+	service "go.opentelemetry.io/proto/slim/otlp/collector/metrics/v1"
+	common "go.opentelemetry.io/proto/slim/otlp/common/v1"
 
 	"pillion.dev/internal/every"
 	"pillion.dev/server/outbound"
@@ -148,7 +148,7 @@ const (
 )
 
 // deliver sends a message until the collector has answered or the context ends.
-func (e *Exporter) deliver(ctx context.Context, message *metrics.MetricsData, points int) error {
+func (e *Exporter) deliver(ctx context.Context, message *service.ExportMetricsServiceRequest, points int) error {
 	for wait := firstWait; ; wait = min(2*wait, mostWait) {
 		rejected, err := e.link.send(ctx, message)
 		if err == nil {

@@ -20,14 +20,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"connectrpc.com/connect"
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
-	metrics "go.opentelemetry.io/proto/otlp/metrics/v1"
-	"google.golang.org/protobuf/encoding/protowire"
+	service "go.opentelemetry.io/proto/slim/otlp/collector/metrics/v1"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/emptypb"
 
 	"pillion.dev/internal/test/hang"
 )
@@ -36,14 +32,14 @@ import (
 type collector struct {
 	*httptest.Server
 	mutex    sync.Mutex
-	messages []*metrics.MetricsData
+	messages []*service.ExportMetricsServiceRequest
 	headers  []http.Header
 	// faults are the answers to the next requests: 0 is a good one.
 	faults []int
 	answer []byte
 }
 
-func (c *collector) take(message *metrics.MetricsData, header http.Header) (fault int) {
+func (c *collector) take(message *service.ExportMetricsServiceRequest, header http.Header) (fault int) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	c.headers = append(c.headers, header.Clone())
@@ -63,7 +59,7 @@ func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	text, err := io.ReadAll(unpacked)
-	var message metrics.MetricsData
+	var message service.ExportMetricsServiceRequest
 	if err == nil {
 		err = proto.Unmarshal(text, &message)
 	}
@@ -81,27 +77,12 @@ func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(c.answer)
 }
 
-// call answers by gRPC.
-func (c *collector) call(_ context.Context, r *connect.Request[metrics.MetricsData]) (*connect.Response[emptypb.Empty], error) {
-	if fault := c.take(r.Msg, r.Header()); fault != 0 {
-		return nil, connect.NewError(connect.Code(fault), errors.New("fault"))
-	}
-	answer := &emptypb.Empty{}
-	answer.ProtoReflect().SetUnknown(c.answer)
-	return connect.NewResponse(answer), nil
-}
-
 // start serves OTLP over a scheme.
 func (c *collector) start(t *testing.T, scheme string) string {
 	t.Helper()
 	mux := http.NewServeMux()
 	mux.Handle("/v1/metrics", c)
-	mux.Handle(grpcPath, connect.NewUnaryHandler(grpcPath, c.call))
 	c.Server = httptest.NewUnstartedServer(mux)
-	c.Config.Protocols = &http.Protocols{}
-	c.Config.Protocols.SetHTTP1(true)
-	c.Config.Protocols.SetHTTP2(true)
-	c.Config.Protocols.SetUnencryptedHTTP2(true)
 	c.EnableHTTP2 = true
 	if strings.HasSuffix(scheme, "s") {
 		c.StartTLS()
@@ -156,9 +137,10 @@ func limited(t *testing.T) context.Context {
 }
 
 func TestExport(t *testing.T) {
-	partial := protowire.AppendTag(nil, 1, protowire.VarintType)
-	partial = protowire.AppendVarint(partial, 1)
-	answer := protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), partial)
+	answer, err := proto.Marshal(&service.ExportMetricsServiceResponse{PartialSuccess: &service.ExportMetricsPartialSuccess{RejectedDataPoints: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, test := range []struct {
 		name, scheme string
 		faults       []int
@@ -168,17 +150,11 @@ func TestExport(t *testing.T) {
 	}{
 		{"http", "http", nil, nil, Stats{Points: 1}, ""},
 		{"https", "https", nil, nil, Stats{Points: 1}, ""},
-		{"grpc", "grpc", nil, nil, Stats{Points: 1}, ""},
-		{"grpcs", "grpcs", nil, nil, Stats{Points: 1}, ""},
 		{"http, busy twice", "http", []int{503, 429}, nil, Stats{Points: 1, Failed: 2}, ""},
 		{"http, refused", "http", []int{400}, nil, Stats{Dropped: 1, Failed: 1}, "400 Bad Request"},
 		{"http, redirected", "http", []int{307}, nil, Stats{Dropped: 1, Failed: 1}, "307 Temporary Redirect"},
 		{"http, rejected in part", "http", nil, answer, Stats{Rejected: 1}, ""},
 		{"http, bad answer", "http", nil, []byte{0xff}, Stats{Dropped: 1, Failed: 1}, "read answer"},
-		{"grpc, unavailable", "grpc", []int{int(connect.CodeUnavailable)}, nil, Stats{Points: 1, Failed: 1}, ""},
-		{"grpc, unauthenticated", "grpc", []int{int(connect.CodeUnauthenticated)}, nil, Stats{Dropped: 1, Failed: 1}, "unauthenticated"},
-		{"grpc, exhausted", "grpc", []int{int(connect.CodeResourceExhausted)}, nil, Stats{Dropped: 1, Failed: 1}, "resource_exhausted"},
-		{"grpc, rejected in part", "grpc", nil, answer, Stats{Rejected: 1}, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -286,19 +262,11 @@ func TestWaitsAsToldTo(t *testing.T) {
 	}
 }
 
-func TestDelayOf(t *testing.T) {
-	err := connect.NewError(connect.CodeResourceExhausted, errors.New("busy"))
-	if got := delayOf(err); got != 0 {
-		t.Errorf("got %v", got)
-	}
+func TestRetryAfter(t *testing.T) {
 	if got := retryAfter("Wed, 21 Oct 2015 07:28:10 GMT", time.Date(2015, 10, 21, 7, 28, 0, 0, time.UTC)); got != 10*time.Second {
 		t.Errorf("date: %v", got)
 	}
 	if got := retryAfter("soon", time.Now()); got != 0 {
 		t.Errorf("invalid: %v", got)
-	}
-	delay, _ := proto.Marshal(durationpb.New(2 * time.Second))
-	if got := firstField(protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), delay)); !bytes.Equal(got, delay) {
-		t.Errorf("got %v", got)
 	}
 }

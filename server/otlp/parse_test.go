@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"google.golang.org/protobuf/encoding/protowire"
 )
 
 func TestConfig(t *testing.T) {
@@ -14,12 +12,10 @@ func TestConfig(t *testing.T) {
 		{"https://collector:4318/", "https://collector:4318/v1/metrics", ""},
 		{"http://prometheus:9090/api/v1/otlp", "http://prometheus:9090/api/v1/otlp/v1/metrics", ""},
 		{"http://prometheus:9090/api/v1/otlp/v1/metrics", "http://prometheus:9090/api/v1/otlp/v1/metrics", ""},
-		{"grpc://collector:4317", "http://collector:4317" + grpcPath, ""},
-		{"grpcs://collector:4317/", "https://collector:4317" + grpcPath, ""},
+		{"grpc://collector:4317", "", `scheme "grpc": use http or https`},
 		{"collector:4317", "", "scheme"},
 		{"ftp://collector", "", `scheme "ftp"`},
 		{"http://user:s3cret@collector", "", "headers_file"},
-		{"grpc://collector:4317/v1", "", "no path"},
 		{"https://", "", "HOST:PORT"},
 		{"http://[::1", "", "HOST:PORT"},
 	} {
@@ -40,7 +36,7 @@ func TestConfig(t *testing.T) {
 		"interval":                 {URL: "http://a", Interval: time.Millisecond},
 		"timeout":                  {URL: "http://a", Timeout: time.Hour},
 		"belong together":          {URL: "https://a", Key: "k"},
-		"require https or grpcs":   {URL: "grpc://a", HeadersFile: "f"},
+		"require https":            {URL: "http://a", HeadersFile: "f"},
 		"33 attributes":            {URL: "http://a", Resource: many},
 		"is empty or longer":       {URL: "http://a", Resource: map[string]string{"": "b"}},
 		"attribute \"a\" is empty": {URL: "http://a", Resource: map[string]string{"a": strings.Repeat("b", 256)}},
@@ -49,7 +45,7 @@ func TestConfig(t *testing.T) {
 			t.Errorf("got %v, want %s", err, name)
 		}
 	}
-	for _, url := range []string{"http://127.0.0.1:4318", "grpc://localhost:4317", "http://[::1]:4318"} {
+	for _, url := range []string{"http://127.0.0.1:4318", "http://localhost:4318", "http://[::1]:4318"} {
 		if _, err := (Config{URL: url, HeadersFile: "f"}).Complete(); err != nil {
 			t.Errorf("%s on loopback: %v", url, err)
 		}
@@ -85,7 +81,6 @@ func TestHeaders(t *testing.T) {
 		{"A: s3cret\x01", "line 1"},
 		{"A:", "line 1"},
 		{"content-type: text/plain", "header Content-Type is set by OTLP"},
-		{"grpc-timeout: 1S", "header Grpc-Timeout"},
 	} {
 		_, err := parseHeaders([]byte(test.text))
 		if (err == nil) != (test.want == "") || err != nil && (!strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "s3cret")) {
@@ -109,15 +104,5 @@ func FuzzHeaders(f *testing.F) {
 				t.Errorf("header %q is %q, %v", name, values, err)
 			}
 		}
-	})
-}
-
-func FuzzAnswer(f *testing.F) {
-	f.Add(protowire.AppendBytes([]byte{0x0a}, []byte{0x08, 0x05}))
-	f.Fuzz(func(t *testing.T, message []byte) {
-		if rejected, err := parseAnswer(message); err != nil && rejected != 0 {
-			t.Errorf("%d with %v", rejected, err)
-		}
-		firstField(message)
 	})
 }
