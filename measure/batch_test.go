@@ -302,15 +302,16 @@ func placeOf(t *testing.T, payload []byte) place {
 	}
 	p := place{metadata: len(payload) - len(rest) + 8}
 	size := int(binary.LittleEndian.Uint32(rest[4:]))
-	f := &flat{bytes: rest[8 : 8+size]}
-	batch := f.root().tableOf(messageHeader)
+	message := rootTable(rest[8 : 8+size])
+	batch := message.tableOf(messageHeader)
+	at := func(t flatTable, field int) int { return int(t.Pos) + int(t.Offset(slot(field))) }
 	nodes, _ := batch.vectorOf(batchNodes, 16, 1000)
 	buffers, _ := batch.vectorOf(batchBuffers, 16, 1000)
 	p.nodes, p.buffers = p.metadata+nodes, p.metadata+buffers
-	p.length = p.metadata + batch.place(batchLength)
-	p.bodySize = p.metadata + f.root().place(messageBodyLength)
+	p.length = p.metadata + at(batch, batchLength)
+	p.bodySize = p.metadata + at(message, messageBodyLength)
 	p.body = p.metadata + size
-	p.slots = p.metadata + batch.slots
+	p.slots = p.metadata + int(batch.Pos) - int(batch.GetSOffsetT(batch.Pos))
 	return p
 }
 

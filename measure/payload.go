@@ -64,7 +64,8 @@ type node struct{ length, nulls int }
 // span is a buffer's place in the body.
 type span struct{ offset, length int }
 
-func parsePayload(bytes []byte) (*payload, error) {
+func parsePayload(bytes []byte) (p *payload, err error) {
+	defer recovered(&err)
 	head, body, rest, err := nextMessage(bytes, headerSchema)
 	if err != nil {
 		return nil, fmt.Errorf("schema message: %w", err)
@@ -83,12 +84,13 @@ func parsePayload(bytes []byte) (*payload, error) {
 	if len(rest) != 8 || binary.LittleEndian.Uint64(rest) != continuation {
 		return nil, fmt.Errorf("%d bytes after the record batch, want the end mark alone", len(rest))
 	}
-	p := &payload{schema: schema, body: body}
+	p = &payload{schema: schema, body: body}
 	return p, p.parseBatch(head)
 }
 
 // nextMessage splits the first message off.
 func nextMessage(bytes []byte, kind uint8) (header flatTable, body, rest []byte, err error) {
+	defer recovered(&err)
 	if len(bytes) < 8 || binary.LittleEndian.Uint32(bytes) != continuation {
 		return header, nil, nil, errors.New("it does not begin with the continuation mark")
 	}
@@ -97,14 +99,11 @@ func nextMessage(bytes []byte, kind uint8) (header flatTable, body, rest []byte,
 	if length > metadataMax || int(length) > len(rest) {
 		return header, nil, nil, fmt.Errorf("metadata of %d bytes, at most %d", length, min(metadataMax, len(rest)))
 	}
-	f := &flat{bytes: rest[:length]}
+	message := rootTable(rest[:length])
 	rest = rest[length:]
-	message := f.root()
 	version, found := message.int16Of(messageVersion), message.byteOf(messageHeaderType)
 	size := message.int64Of(messageBodyLength)
 	switch {
-	case f.err != nil:
-		return header, nil, nil, f.err
 	case version > version5:
 		return header, nil, nil, fmt.Errorf("%w: metadata version %d, want %d", ErrUnknown, version+1, version5+1)
 	case version != version5:
@@ -114,8 +113,7 @@ func nextMessage(bytes []byte, kind uint8) (header flatTable, body, rest []byte,
 	case size < 0 || size > int64(len(rest)):
 		return header, nil, nil, fmt.Errorf("body of %d bytes where %d follow", size, len(rest))
 	}
-	header = message.tableOf(messageHeader)
-	return header, rest[:size], rest[size:], f.err
+	return message.tableOf(messageHeader), rest[:size], rest[size:], nil
 }
 
 func parseSchema(t flatTable) (*Schema, error) {
@@ -132,18 +130,12 @@ func parseSchema(t flatTable) (*Schema, error) {
 		}
 		s.Fields = append(s.Fields, f)
 	}
-	if t.err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrSchema, t.err)
-	}
 	return s, s.Validate()
 }
 
 func parseField(t flatTable) (Field, error) {
 	notes := parseNotes(t, fieldMetadata)
 	f := Field{Name: t.textOf(fieldName, 64), Unit: notes.unit, Doc: notes.doc, Type: parseType(t)}
-	if t.err != nil {
-		return f, fmt.Errorf("%w: field %q: %w", ErrSchema, f.Name, t.err)
-	}
 	if f.Type == 0 {
 		return f, fmt.Errorf("%w: %w: field %q: type %d, or its width, is not one of ours", ErrUnknown, ErrSchema, f.Name, t.byteOf(fieldTypeType))
 	}
@@ -245,5 +237,5 @@ func (p *payload) parseBatch(t flatTable) error {
 		end = offset + length
 		p.buffers = append(p.buffers, span{int(offset), int(length)})
 	}
-	return t.err
+	return nil
 }
