@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/DataDog/sketches-go/ddsketch"
+	"github.com/apache/arrow-go/v18/arrow/decimal128"
 )
 
 // accumulator is a filter's state in one window. It is used again for the next one of
@@ -103,13 +104,13 @@ func less(a, b Value) bool {
 	return int64(a.number) < int64(b.number)
 }
 
-// summer is sum and avg. Whole numbers are summed in 128 bits, so that no order
-// of values overflows; float64 with Neumaier's compensation.
+// summer is sum and avg. Whole numbers are summed in 128 bits, which 2^63 values
+// do not overflow; float64 with Neumaier's compensation.
 type summer struct {
 	input       Type
 	mean        bool
 	n           uint64
-	exact       int128
+	exact       decimal128.Num
 	float, rest float64
 }
 
@@ -126,9 +127,9 @@ func (s *summer) add(v Value) {
 		}
 		s.float = sum
 	case Int32, Int64:
-		s.exact.addSigned(int64(v.number))
+		s.exact = s.exact.Add(decimal128.FromI64(int64(v.number)))
 	default:
-		s.exact.addUnsigned(v.number)
+		s.exact = s.exact.Add(decimal128.FromU64(v.number))
 	}
 }
 
@@ -144,14 +145,19 @@ func (s *summer) emit(row Sample) (Sample, bool) {
 		return append(row, Float64Value(sum)), false
 	}
 	if s.mean {
-		return append(row, quotient(s.exact.float(), s.n)), false
+		return append(row, quotient(s.exact.ToFloat64(0), s.n)), false
 	}
 	if sumType(s.input) == Int64 {
-		sum, cut := s.exact.int64()
-		return append(row, Int64Value(sum)), cut
+		sum := within(s.exact, decimal128.FromI64(math.MinInt64), decimal128.FromI64(math.MaxInt64))
+		return append(row, Int64Value(int64(sum.LowBits()))), sum != s.exact
 	}
-	sum, cut := s.exact.uint64()
-	return append(row, Uint64Value(sum)), cut
+	sum := within(s.exact, decimal128.Num{}, decimal128.FromU64(math.MaxUint64))
+	return append(row, Uint64Value(sum.LowBits())), sum != s.exact
+}
+
+// within is the nearest number between two bounds.
+func within(n, least, largest decimal128.Num) decimal128.Num {
+	return decimal128.Max(least, decimal128.Min(n, largest))
 }
 
 func quotient(sum float64, n uint64) Value {
