@@ -16,6 +16,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
+
 	"pillion.dev/api/pillionv1"
 	"pillion.dev/internal/csvfile"
 	"pillion.dev/internal/quantity"
@@ -176,13 +178,7 @@ func minutes(n uint32) string {
 }
 
 // grouped has narrow spaces between thousands.
-func grouped(n uint64) string {
-	text := strconv.FormatUint(n, 10)
-	for i := len(text) - 3; i > 0; i -= 3 {
-		text = text[:i] + "\u202f" + text[i:]
-	}
-	return text
-}
+func grouped(n uint64) string { return strings.ReplaceAll(humanize.Comma(int64(n)), ",", "\u202f") }
 
 //go:embed report.html
 var pageText string

@@ -6,11 +6,11 @@ import (
 	"math"
 	"math/big"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+	decimals "github.com/shopspring/decimal"
 
 	"pillion.dev/api/pillionv1"
 	"pillion.dev/measure"
@@ -123,7 +123,8 @@ func blob(a arrow.Array, at func(int) []byte) cells {
 // decimal also holds integers of 128 bits, such as sums. What has a fraction or is outside of 64
 // bits is text with all digits.
 func decimal(a arrow.Array, at func(int) *big.Int) cells {
-	scale := int(a.DataType().(arrow.DecimalType).GetScale())
+	scale := a.DataType().(arrow.DecimalType).GetScale()
+	form := func(i int) string { return decimals.NewFromBigInt(at(i), -scale).StringFixed(max(scale, 0)) }
 	return cells{a, func(i int) *pillionv1.Value {
 		switch v := at(i); {
 		case scale == 0 && v.IsInt64():
@@ -131,22 +132,9 @@ func decimal(a arrow.Array, at func(int) *big.Int) cells {
 		case scale == 0 && v.IsUint64():
 			return &pillionv1.Value{Kind: &pillionv1.Value_Uint{Uint: v.Uint64()}}
 		default:
-			return textValue(string(appendDecimal(nil, v, scale)))
+			return textValue(form(i))
 		}
-	}, func(to []byte, i int) []byte { return appendDecimal(to, at(i), scale) }, false}
-}
-
-func appendDecimal(to []byte, v *big.Int, scale int) []byte {
-	digits := new(big.Int).Abs(v).String()
-	if v.Sign() < 0 {
-		to = append(to, '-')
-	}
-	if scale <= 0 {
-		return append(append(to, digits...), strings.Repeat("0", -scale)...)
-	}
-	digits = strings.Repeat("0", max(0, scale+1-len(digits))) + digits
-	at := len(digits) - scale
-	return append(append(append(to, digits[:at]...), '.'), digits[at:]...)
+	}, func(to []byte, i int) []byte { return append(to, form(i)...) }, false}
 }
 
 // moment is a time in parts of a second. What nanoseconds of 64 bits cannot express is text.
