@@ -88,20 +88,16 @@ func argument(value any) (string, error) {
 	case uint32:
 		return strconv.FormatUint(uint64(v), 10), nil
 	case uint64:
-		return "toUInt64(" + strconv.FormatUint(v, 10) + ")", nil
+		return dialect.Uint(v), nil
 	case float64:
 		if math.IsNaN(v) {
 			return "nan", nil
 		}
-		return "toFloat64(" + literal(strconv.FormatFloat(v, 'g', -1, 64)) + ")", nil
+		return dialect.Float(v), nil
 	case time.Time:
 		return integer(v.UnixNano()), nil
 	case []string:
-		list := make([]string, len(v))
-		for i, text := range v {
-			list[i] = literal(text)
-		}
-		return "[" + strings.Join(list, ", ") + "]", nil
+		return "[" + dialect.Literals(v) + "]", nil
 	}
 	return "", fmt.Errorf("an argument of type %T cannot be bound", value)
 }

@@ -1,13 +1,9 @@
 package clickhouse
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
-	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
@@ -29,11 +25,11 @@ func (a *Archive) Export(ctx context.Context, question archive.Export, rows func
 	if err != nil {
 		return err
 	}
-	where, err := condition(s, question.Scope, question.Where, question.From, question.To)
+	where, err := dialect.Condition(s, question.Scope, question.Where, question.From, question.To)
 	if err != nil {
 		return err
 	}
-	columns, schema, err := exported(s, question.Columns)
+	columns, schema, err := dialect.Columns(s, question.Columns)
 	if err != nil {
 		return err
 	}
@@ -79,69 +75,4 @@ func (a *Archive) hours(ctx context.Context, s *measure.Schema, where string) (l
 		list = append(list, one)
 	}))
 	return list, err
-}
-
-// exported are the SQL of columns, by default all, and their types.
-func exported(s *measure.Schema, columns []string) (string, *arrow.Schema, error) {
-	if len(columns) == 0 {
-		columns = []string{archive.AgentColumn}
-		for _, f := range s.Fields {
-			columns = append(columns, f.Name)
-		}
-	}
-	var list []string
-	var fields []arrow.Field
-	for _, column := range columns {
-		t, err := answer.ColumnType(s, column)
-		if err != nil {
-			return "", nil, err
-		}
-		if isList(t) { // which cannot be null: the column before it says whether it is
-			list = append(list, quoted(nullPrefix+column))
-		}
-		list = append(list, quoted(column))
-		fields = append(fields, arrow.Field{Name: column, Type: measure.ArrowType(t), Nullable: true})
-	}
-	return strings.Join(list, ", "), arrow.NewSchema(fields, nil), nil
-}
-
-// Traces implements archive.Archive. An archive that never had a trace has none.
-func (a *Archive) Traces(ctx context.Context, question archive.Traces, rows func(arrow.RecordBatch) error) error {
-	s, err := a.schema(ctx, measure.Hops.Name)
-	if errors.Is(err, archive.ErrUnknown) {
-		return nil
-	} else if err != nil {
-		return err
-	}
-	columns, schema, err := exported(s, nil)
-	if err != nil {
-		return err
-	}
-	where := fmt.Sprintf("agent = %s AND peer = %s AND dst = %s AND protocol = %s AND %s", literal(question.Source), literal(question.Destination),
-		literal(question.Address), literal(question.Protocol), strings.Join(until(cmp.Or(question.Until, time.Now()).Add(1)), " AND "))
-	sql := fmt.Sprintf("SELECT %[1]s FROM %[2]s WHERE %[3]s AND time GLOBAL IN (SELECT DISTINCT time FROM %[2]s WHERE %[3]s ORDER BY time DESC LIMIT %[4]d) ORDER BY time, ttl",
-		columns, a.table(s.Name), where, question.Most)
-	return a.read(ctx, sql, schema, rows)
-}
-
-// Highest implements archive.Archive.
-func (a *Archive) Highest(ctx context.Context, stream, column string, where map[string]string) (highest int64, err error) {
-	s, err := a.schema(ctx, stream)
-	if err != nil {
-		return 0, err
-	}
-	t, err := answer.ColumnType(s, column)
-	if err != nil {
-		return 0, err
-	}
-	if !slices.Contains([]measure.Type{measure.Int32, measure.Uint32, measure.Int64, measure.Uint64}, t) {
-		return 0, fmt.Errorf("%w: highest of %q, which is %v", archive.ErrQuery, column, t)
-	}
-	terms, err := condition(s, nil, where, time.Time{}, time.Time{})
-	if err != nil {
-		return 0, err
-	}
-	sql := fmt.Sprintf("SELECT toInt64(ifNull(max(%s), 0)) FROM %s WHERE %s", quoted(column), a.table(s.Name), terms)
-	err = a.read(ctx, sql, nil, answer.Each(func(r answer.Row) { highest = r.Int(0) }))
-	return highest, err
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"pillion.dev/archive/answer"
+	"pillion.dev/archive/query"
 	"pillion.dev/measure"
 )
 
@@ -74,16 +75,16 @@ func (a *Archive) plan(ctx context.Context, s *answer.Survey) (*plan, error) {
 
 // rest are the rows of a range that are not rolled up. Of all rows in the range they are few: when
 // they arrived says which.
-func (p *plan) rest(s *answer.Survey, terms []string, from, to time.Time) segment {
+func (p *plan) rest(s *answer.Survey, terms []string, from, to time.Time) query.Segment {
 	rest := p.rows(s, terms, from, to)
-	rest.where = rest.prewhere + " AND " + rest.where
-	rest.prewhere = fmt.Sprintf("%s >= toDateTime(%d) AND %s", storedColumn, max(0, p.unrolled.Unix()), covers(p.marks[minute], ">"))
-	rest.rest = true
+	rest.Where = rest.Prewhere + " AND " + rest.Where
+	rest.Prewhere = fmt.Sprintf("%s >= toDateTime(%d) AND %s", storedColumn, max(0, p.unrolled.Unix()), covers(p.marks[minute], ">"))
+	rest.Rest = true
 	return rest
 }
 
-// kept is the shortest window of which the sums are kept since a time; 0: rows are.
-func (p *plan) kept(from time.Time) (width time.Duration) {
+// Kept implements query.Plan.
+func (p *plan) Kept(from time.Time) (width time.Duration) {
 	cutoff := p.raw
 	for _, l := range levels {
 		if len(p.marks[l]) == 0 || !from.Before(cutoff) {
@@ -100,15 +101,15 @@ func (p *plan) usable(l *level, s *answer.Survey, step time.Duration) bool {
 	if len(p.marks[l]) == 0 || step%l.width != 0 {
 		return false
 	}
-	return s.To.Sub(s.From) >= l.span || p.kept(s.From) >= l.width
+	return s.To.Sub(s.From) >= l.span || p.Kept(s.From) >= l.width
 }
 
-// source divides the rows of a selection between roll-ups and flows.
-func (p *plan) source(s *answer.Survey, step time.Duration) (list source) {
-	terms := selected(s, step != 0)
+// Source implements query.Plan. It divides the rows of a selection between roll-ups and flows.
+func (p *plan) Source(s *answer.Survey, step time.Duration) (list query.Source) {
+	terms := dialect.SelectionTerms(s, step != 0)
 	spans := p.spans(s, step)
 	if len(spans) == 0 {
-		return source{p.rows(s, terms, s.From, s.To)}
+		return query.Source{p.rows(s, terms, s.From, s.To)}
 	}
 	for i, one := range spans {
 		done := covers(p.marks[one.level], "<=")
@@ -190,15 +191,16 @@ func covers(marks map[uint64]mark, comparison string) string {
 }
 
 // rows are those of flows whose middle is in a range.
-func (p *plan) rows(s *answer.Survey, terms []string, from, to time.Time) segment {
+func (p *plan) rows(s *answer.Survey, terms []string, from, to time.Time) query.Segment {
 	end := s.EndOf(to)
+	middle := rawRows.Of("time")
 	within := middle + " >= " + integer(from.UnixNano()) + " AND " + middle + " < " + integer(to.UnixNano())
-	return segment{table: p.a.table(measure.Flows.Name), representation: rawRows, prewhere: joined(terms, since(from), until(end)), where: within}
+	return query.Segment{Table: p.a.table(measure.Flows.Name), Representation: rawRows, Prewhere: query.All(terms, since(from), until(end)), Where: within}
 }
 
 // rolled are the rows of a level in a span.
-func (p *plan) rolled(r span, terms []string, marked string) segment {
-	return segment{table: p.a.table(r.level.name), representation: rolledRows, prewhere: joined(terms, since(r.from), until(r.to), []string{marked}), where: "1"}
+func (p *plan) rolled(r span, terms []string, marked string) query.Segment {
+	return query.Segment{Table: p.a.table(r.level.name), Representation: rolledRows, Prewhere: query.All(terms, since(r.from), until(r.to), []string{marked}), Where: "1"}
 }
 
 // after selects the rows of a level that are not in the one above. They were stored after its marks were made.
@@ -211,6 +213,3 @@ func (p *plan) after(above, l *level) string {
 	}
 	return fmt.Sprintf("%s >= toDateTime(%d) AND %s", storedColumn, max(0, least.Add(-clockSlack).Unix()), covers(p.marks[above], ">"))
 }
-
-// joined are terms that all hold.
-func joined(terms ...[]string) string { return strings.Join(slices.Concat(terms...), " AND ") }

@@ -4,23 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
-	"slices"
-	"strings"
 	"time"
 
 	driver "github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"pillion.dev/archive"
+	"pillion.dev/archive/query"
 )
 
-var (
-	// readingWords begin the statements that a question may be.
-	readingWords = []string{"SELECT", "WITH", "EXPLAIN", "DESCRIBE", "DESC", "SHOW", "EXISTS"}
-	ornament     = regexp.MustCompile(`^(\s+|\(|--[^\n]*(\n|$)|(?s:/\*.*?\*/))+`)
-	firstWord    = regexp.MustCompile(`^[A-Za-z]+`)
-)
+// readingWords begin the statements that a question may be.
+var readingWords = []string{"SELECT", "WITH", "EXPLAIN", "DESCRIBE", "DESC", "SHOW", "EXISTS"}
 
 const (
 	// statementMost is the largest statement, bytes.
@@ -33,9 +27,6 @@ const (
 	queryMemory = 1 << 30
 )
 
-// errEnough ends a query at its limit of rows.
-var errEnough = errors.New("enough rows")
-
 // Query implements archive.Archive, as the user of ClickHouse that the URL names as reader,
 // in the dialect of the server. It ends without an error at limits.Rows: who wants to know
 // whether there were more asks for one more.
@@ -43,15 +34,8 @@ func (a *Archive) Query(ctx context.Context, sql string, arguments []any, limits
 	if limits.Scope != nil { // system tables, and functions that read others, are beyond what a view or a row policy can cover
 		return fmt.Errorf("%w: ClickHouse cannot limit SQL to some rows; use the other questions, or an archive in DuckDB", archive.ErrScope)
 	}
-	word := strings.ToUpper(firstWord.FindString(ornament.ReplaceAllString(sql, "")))
-	if !slices.Contains(readingWords, word) {
-		return fmt.Errorf("%w: only read-only statements are allowed (%s), not %q", archive.ErrQuery, strings.Join(readingWords, ", "), word)
-	}
-	if strings.ContainsRune(sql, 0) {
-		return fmt.Errorf("%w: it contains a NUL byte", archive.ErrQuery)
-	}
-	if len(sql) > statementMost {
-		return fmt.Errorf("%w: the statement has %d bytes, limit %d", archive.ErrQuery, len(sql), statementMost)
+	if err := query.CheckStatement(sql, readingWords, statementMost); err != nil {
+		return err
 	}
 	bound, err := bind(sql, arguments)
 	if err != nil {
@@ -74,19 +58,20 @@ func (a *Archive) Query(ctx context.Context, sql string, arguments []any, limits
 	}
 	settings := a.querySettings(limits)
 	var said error
+	limited := query.Limited(limits.Rows, rows)
 	err = a.anywhere(ctx, func(ctx context.Context, n *node) error {
 		reader, err := a.readerOf(ctx, n)
 		if err != nil {
 			return err
 		}
 		return reader.records(driver.Context(ctx, driver.WithSettings(settings)), bound, nil, func(r arrow.RecordBatch) error {
-			said = limited(&limits.Rows, r, rows)
+			said = limited(r)
 			return said
 		})
 	})
 	switch {
 	case said != nil && errors.Is(err, said):
-		if errors.Is(said, errEnough) {
+		if errors.Is(said, query.ErrEnough) {
 			return nil
 		}
 		return said
@@ -96,23 +81,6 @@ func (a *Archive) Query(ctx context.Context, sql string, arguments []any, limits
 		return fmt.Errorf("%w: exceeded the time limit of %v", archive.ErrQuery, limits.Time)
 	}
 	return blame(err)
-}
-
-// limited passes on rows and ends at the limit, which it counts down; 0 means all.
-func limited(left *int64, r arrow.RecordBatch, rows func(arrow.RecordBatch) error) error {
-	if *left <= 0 {
-		return rows(r)
-	}
-	if r.NumRows() < *left {
-		*left -= r.NumRows()
-		return rows(r)
-	}
-	head := r.NewSlice(0, *left)
-	defer head.Release()
-	if err := rows(head); err != nil {
-		return err
-	}
-	return errEnough
 }
 
 // querySettings limit a statement. A reader of its own has limits of its own: a user in

@@ -11,6 +11,7 @@ import (
 	"github.com/shopspring/decimal"
 
 	"pillion.dev/archive"
+	"pillion.dev/archive/query"
 	"pillion.dev/measure/flows"
 )
 
@@ -92,9 +93,9 @@ func (r *rolling) storeAt(ctx context.Context, n *node, b *rollBlock) error {
 	}
 	var names []string
 	for _, s := range summands {
-		names = append(names, s.name)
+		names = append(names, s.Name)
 	}
-	for _, of := range distributions {
+	for _, of := range query.Distributions {
 		names = append(names, packedColumn(of), unknownColumn(of))
 	}
 	names = append(names, laneColumn, commitColumn, ownerColumn, storedColumn)
@@ -129,10 +130,10 @@ func (b *rollBlock) fill(columns []column.Interface, l *lane) error {
 		put(&f, func(s *rollSum) *uint64 { return known(*s.Counts.List()[i], s.counted[i]) })
 	}
 	put(&f, func(s *rollSum) *int64 { return known(s.ClockError.Ns, s.ClockError.Known) })
-	for i := range distributions {
+	for i := range query.Distributions {
 		f.distribution(i)
 	}
-	for i := range distributions {
+	for i := range query.Distributions {
 		f.packed(i)
 	}
 	for _, value := range []uint64{l.number, b.next.commit, l.owner} {

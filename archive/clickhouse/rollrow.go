@@ -11,6 +11,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/decimal128"
 	"github.com/shopspring/decimal"
 
+	"pillion.dev/archive/query"
 	"pillion.dev/measure/flows"
 )
 
@@ -20,18 +21,18 @@ type rollRow struct {
 	counts     [len(flows.CountNames)]*uint64
 	clockError *int64
 	// means are those of rows of flows, totals those of roll-ups.
-	means  [len(distributions)]int64
-	totals [len(distributions)]decimal.Decimal
+	means  [len(query.Distributions)]int64
+	totals [len(query.Distributions)]decimal.Decimal
 	// texts are the lists of rows of flows, or packed histograms, and unknown their other half.
-	texts, unknown [len(distributions)]string
+	texts, unknown [len(query.Distributions)]string
 	// lists and buckets are memory.
 	lists   [3][]uint64
 	buckets packedHistogram
-	// targets are those of representation.columns.
+	// targets are the columns of rollColumns.
 	targets []any
 }
 
-func newRollRow(of representation) *rollRow {
+func newRollRow(of query.Representation) *rollRow {
 	r := &rollRow{}
 	add := func(targets ...any) { r.targets = append(r.targets, targets...) }
 	for i := range r.key.texts {
@@ -47,35 +48,35 @@ func newRollRow(of representation) *rollRow {
 	add(&r.clockError)
 	for i, d := range r.distributions() {
 		add(&d.Count, &d.Min, &d.Max)
-		if of.raw {
+		if of.Raw {
 			add(&r.means[i])
 		} else {
 			add(&r.totals[i])
 		}
 		add(&r.texts[i])
-		if !of.raw {
+		if !of.Raw {
 			add(&r.unknown[i])
 		}
 	}
 	return r
 }
 
-// columns are the SQL of the summands as rollRow reads them, in their order. ClickHouse 18.16
+// rollColumns are the SQL of the summands as rollRow reads them, in their order. ClickHouse 18.16
 // cannot print large decimals; the driver reads them, and lists, more slowly than the rest.
-func (r representation) columns() string {
+func rollColumns(r query.Representation) string {
 	var list []string
 	for _, s := range summands {
-		of, value, _ := strings.Cut(s.name, "_")
+		of, value, _ := strings.Cut(s.Name, "_")
 		switch {
-		case value == "bounds_ns" && r.raw:
+		case value == "bounds_ns" && r.Raw:
 			list = append(list, histogramText(of))
 		case value == "bounds_ns":
 			list = append(list, packedColumn(of), unknownColumn(of))
-		case strings.HasPrefix(s.kind, "Array"):
-		case value == "total_ns" && r.raw:
+		case strings.HasPrefix(s.Kind, "Array"):
+		case value == "total_ns" && r.Raw:
 			list = append(list, "toInt64(ifNull("+of+"_mean_ns, 0))")
 		default:
-			list = append(list, r.of(s.name))
+			list = append(list, r.Of(s.Name))
 		}
 	}
 	return strings.Join(list, ", ")
@@ -98,8 +99,8 @@ const rollReadRows = 8192
 // add reads the rows of a level's input after a mark through the next one, and adds them up.
 func (r *rolling) add(ctx context.Context, v *level, after, next mark, from, to int64) (sums rollSums, err error) {
 	table, of := v.input(r.l.a)
-	where := joined(since(time.Unix(0, from)), until(time.Unix(0, to+1)))
-	sql := fmt.Sprintf("SELECT %s FROM %s PREWHERE %s WHERE %s", of.columns(), table, r.source(after, next.commit), where)
+	where := query.All(since(time.Unix(0, from)), until(time.Unix(0, to+1)))
+	sql := fmt.Sprintf("SELECT %s FROM %s PREWHERE %s WHERE %s", rollColumns(of), table, r.source(after, next.commit), where)
 	settings := r.l.a.consistency()
 	settings["max_threads"], settings["max_block_size"] = 1, rollReadRows
 	ctx, cancel := context.WithCancel(driver.Context(ctx, driver.WithSettings(settings)))
@@ -129,7 +130,7 @@ func (r *rolling) add(ctx context.Context, v *level, after, next mark, from, to 
 }
 
 // finish makes a sum of what was read, for windows of a width.
-func (r *rollRow) finish(of representation, width time.Duration) error {
+func (r *rollRow) finish(of query.Representation, width time.Duration) error {
 	r.key.numbers[timeNumber] -= r.key.numbers[timeNumber] % int64(width)
 	for i, to := range r.Counts.List() {
 		if *to, r.counted[i] = 0, r.counts[i] != nil; r.counted[i] {
@@ -140,7 +141,7 @@ func (r *rollRow) finish(of representation, width time.Duration) error {
 		r.ClockError = flows.BoundOf(*r.clockError)
 	}
 	for i, d := range r.distributions() {
-		if of.raw {
+		if of.Raw {
 			d.Total = decimal128.FromI64(r.means[i]).Mul(decimal128.FromU64(d.Count))
 		} else {
 			d.Total = decimal128.FromBigInt(unscaled(r.totals[i], 0))
@@ -154,12 +155,12 @@ func (r *rollRow) finish(of representation, width time.Duration) error {
 
 // histogram reads that of a distribution, which is empty unless it is measured and its lists
 // are of the same length.
-func (r *rollRow) histogram(i int, of representation, measured bool) (err error) {
+func (r *rollRow) histogram(i int, of query.Representation, measured bool) (err error) {
 	to := &r.histograms[i]
 	if *to = (*to)[:0]; !measured {
 		return nil
 	}
-	if !of.raw {
+	if !of.Raw {
 		*to, err = to.unpack(r.texts[i], r.unknown[i], &r.buckets)
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"pillion.dev/archive/query"
 	"pillion.dev/measure/flows"
 )
 
@@ -33,11 +34,11 @@ type rollSum struct {
 	flows.Sum
 	// counted are the counts that a row had; the others are null.
 	counted    [len(flows.CountNames)]bool
-	histograms [len(distributions)]buckets
+	histograms [len(query.Distributions)]buckets
 }
 
 // distributions are in the order of their names.
-func (s *rollSum) distributions() [len(distributions)]*flows.Distribution {
+func (s *rollSum) distributions() [len(query.Distributions)]*flows.Distribution {
 	return [...]*flows.Distribution{&s.Delay, &s.IPDV}
 }
 

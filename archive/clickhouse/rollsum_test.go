@@ -13,6 +13,7 @@ import (
 	"github.com/shopspring/decimal"
 
 	"pillion.dev/archive"
+	"pillion.dev/archive/query"
 	"pillion.dev/internal/test/clickhousetest"
 	"pillion.dev/measure"
 	"pillion.dev/measure/flows"
@@ -46,7 +47,7 @@ func TestRollSums(t *testing.T) {
 		t.Fatalf("rolled up %d rows at once, %v", r.rows, err)
 	}
 	for _, l := range levels {
-		want, got := rowsAsText(t, a, sumsSQL(a, l)), rowsAsText(t, a, "SELECT "+asText(func(s *summand) string { return s.name })+" FROM "+a.table(l.name))
+		want, got := rowsAsText(t, a, sumsSQL(a, l)), rowsAsText(t, a, "SELECT "+asText(func(s *query.Summand) string { return s.Name })+" FROM "+a.table(l.name))
 		if len(want) < 10 || len(want) != len(got) {
 			t.Errorf("%s has %d rows, want %d", l.shown, len(got), len(want))
 		}
@@ -77,7 +78,7 @@ func oddRow(random *rand.Rand, now time.Time, wide bool) measuretest.Fields {
 	bounds := []any{nil, []int64{}, []int64{-128, 0, 64}, []int64{64, 0, -128}, []int64{64, 64, 64}, []int64{5, 1001, 1 << 40}, []int64{math.MinInt64, 0, math.MaxInt64}, []int64{0}}
 	counts := []any{nil, []uint64{}, []uint64{1, 2, 3}, []uint64{0, 0, 3}, []uint64{math.MaxUint64, 1 << 40, 1<<40 + 1}, []uint64{0}, []uint64{1, 2, 3, 4}, []uint64{7, 1, 1}}
 	offsets := []any{nil, []uint64{}, []uint64{0, 0, 0}, []uint64{5, 0, 9}, []uint64{offsetMost, offsetMost + 1, math.MaxUint64}, []uint64{0}, []uint64{1, 1, 1}}
-	for _, of := range distributions {
+	for _, of := range query.Distributions {
 		row[of+"_count"] = one(nil, 0, 1, 6, 6, 6, uint64(flows.CountMax), uint64(flows.CountMax)+1, uint64(math.MaxUint64))
 		row[of+"_min_ns"], row[of+"_mean_ns"], row[of+"_max_ns"] = one(times...), one(times...), one(times...)
 		row[of+"_bounds_ns"], row[of+"_counts"] = one(bounds...), one(counts...)
@@ -94,35 +95,35 @@ func sumsSQL(a *Archive, l *level) string {
 	var keys []string
 	values := map[string]string{}
 	for _, s := range summands {
-		name, list, _ := strings.Cut(s.name, "_")
+		name, list, _ := strings.Cut(s.Name, "_")
 		switch i := slices.Index([]string{"bounds_ns", "counts", "offsets_ns", "unknown"}, list); {
 		case i >= 0:
-			values[s.name] = fmt.Sprintf("tupleElement(%s, %d)", mergedBuckets(of, name), i+1)
-		case s.merge != "":
-			values[s.name] = of.sum(s.name)
-		case s.name == "time":
-			values[s.name] = fmt.Sprintf("intDiv(%[1]s, %[2]d) * %[2]d", of.of(s.name), int64(l.width))
-			keys = append(keys, values[s.name])
+			values[s.Name] = fmt.Sprintf("tupleElement(%s, %d)", mergedBuckets(of, name), i+1)
+		case s.Merge != "":
+			values[s.Name] = of.Sum(s.Name)
+		case s.Name == "time":
+			values[s.Name] = fmt.Sprintf("intDiv(%[1]s, %[2]d) * %[2]d", of.Of(s.Name), int64(l.width))
+			keys = append(keys, values[s.Name])
 		default:
-			values[s.name] = of.of(s.name)
-			keys = append(keys, values[s.name])
+			values[s.Name] = of.Of(s.Name)
+			keys = append(keys, values[s.Name])
 		}
 	}
-	return fmt.Sprintf("SELECT %s FROM %s GROUP BY %s", asText(func(s *summand) string { return values[s.name] }), table, strings.Join(keys, ", "))
+	return fmt.Sprintf("SELECT %s FROM %s GROUP BY %s", asText(func(s *query.Summand) string { return values[s.Name] }), table, strings.Join(keys, ", "))
 }
 
 // mergedBuckets is the SQL of the sum of histograms.
-func mergedBuckets(r representation, of string) string {
-	return r.expand(fmt.Sprintf("sumMap({%[1]s_bounds_ns}, arrayMap(c -> least(c, toUInt64(%[2]d)), {%[1]s_counts}), arrayMap(o -> if(o > %[3]d, toUInt64(0), o), {%[1]s_offsets_ns}), arrayMap((o, u) -> if(o > %[3]d, toUInt64(1), u), {%[1]s_offsets_ns}, {%[1]s_unknown}))",
+func mergedBuckets(r query.Representation, of string) string {
+	return r.Expand(fmt.Sprintf("sumMap({%[1]s_bounds_ns}, arrayMap(c -> least(c, toUInt64(%[2]d)), {%[1]s_counts}), arrayMap(o -> if(o > %[3]d, toUInt64(0), o), {%[1]s_offsets_ns}), arrayMap((o, u) -> if(o > %[3]d, toUInt64(1), u), {%[1]s_offsets_ns}, {%[1]s_unknown}))",
 		of, uint64(flows.CountMax), offsetMost))
 }
 
 // asText is the SQL of summands as texts.
-func asText(value func(*summand) string) string {
+func asText(value func(*query.Summand) string) string {
 	var list []string
 	for i := range summands {
 		text := "ifNull(toString(" + value(&summands[i]) + "), 'null')"
-		if strings.HasPrefix(summands[i].kind, "Decimal") { // ClickHouse 18.16 cannot print large ones
+		if strings.HasPrefix(summands[i].Kind, "Decimal") { // ClickHouse 18.16 cannot print large ones
 			text = value(&summands[i])
 		}
 		list = append(list, text)
@@ -136,7 +137,7 @@ func rowsAsText(t *testing.T, a *Archive, sql string) (rows []string) {
 	targets := make([]any, len(summands))
 	for i, s := range summands {
 		targets[i] = new(string)
-		if strings.HasPrefix(s.kind, "Decimal") {
+		if strings.HasPrefix(s.Kind, "Decimal") {
 			targets[i] = new(decimal.Decimal)
 		}
 	}
@@ -144,7 +145,7 @@ func rowsAsText(t *testing.T, a *Archive, sql string) (rows []string) {
 		err := scan(targets...)
 		row := ""
 		for i, s := range summands {
-			row += fmt.Sprint(s.name, "=", reflect.ValueOf(targets[i]).Elem(), " ")
+			row += fmt.Sprint(s.Name, "=", reflect.ValueOf(targets[i]).Elem(), " ")
 		}
 		rows = append(rows, row)
 		return err

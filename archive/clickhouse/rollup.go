@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"pillion.dev/archive"
+	"pillion.dev/archive/query"
 	"pillion.dev/measure"
 )
 
@@ -44,7 +45,7 @@ const rollUpEvery = time.Minute
 func (a *Archive) settled() time.Duration { return min(10*time.Second, a.options.RollUp/6) }
 
 // table and representation of what the level is made of.
-func (l *level) input(a *Archive) (table string, r representation) {
+func (l *level) input(a *Archive) (table string, r query.Representation) {
 	if l.from == nil {
 		return a.local(measure.Flows.Name), rawRows
 	}
@@ -55,12 +56,12 @@ func (l *level) input(a *Archive) (table string, r representation) {
 func (l *level) columns(f *features) (list []tableColumn) {
 	for _, s := range summands {
 		kind := measure.String
-		if s.kind == "Int64" {
+		if s.Kind == "Int64" {
 			kind = measure.Time
 		}
-		list = append(list, tableColumn{s.name, s.kind + f.codec(kind)})
+		list = append(list, tableColumn{s.Name, s.Kind + f.codec(kind)})
 	}
-	for _, of := range distributions {
+	for _, of := range query.Distributions {
 		for _, name := range []string{packedColumn(of), unknownColumn(of)} {
 			list = append(list, tableColumn{name, "String" + f.codec(measure.String)})
 		}
@@ -254,15 +255,15 @@ func (l *level) schema() *measure.Schema {
 	types := map[string]measure.Type{"Int64": measure.Int64, "UInt64": measure.Uint64, "Nullable(UInt64)": measure.Uint64, "Nullable(Int64)": measure.Int64,
 		"Array(Int64)": measure.Int64List, "Array(UInt64)": measure.Uint64List, "Decimal(38, 0)": measure.Float64}
 	for _, one := range summands {
-		t, known := types[one.kind]
+		t, known := types[one.Kind]
 		if !known {
 			t = measure.String
 		}
-		if slices.Contains([]string{"time", "begun", "ended"}, one.name) {
+		if slices.Contains([]string{"time", "begun", "ended"}, one.Name) {
 			t = measure.Time
 		}
-		if one.name != archive.AgentColumn {
-			s.Fields = append(s.Fields, measure.Field{Name: one.name, Type: t})
+		if one.Name != archive.AgentColumn {
+			s.Fields = append(s.Fields, measure.Field{Name: one.Name, Type: t})
 		}
 	}
 	return s

@@ -48,7 +48,7 @@ func (a *Archive) Series(ctx context.Context, question archive.Series) ([]archiv
 	if err != nil {
 		return nil, err
 	}
-	where, err := condition(s, lines.Question.Scope, lines.Question.Where, lines.Question.From, lines.Question.To)
+	where, err := dialect.Condition(s, lines.Question.Scope, lines.Question.Where, lines.Question.From, lines.Question.To)
 	if err != nil {
 		return nil, err
 	}

@@ -103,15 +103,6 @@ func literal(text string) string {
 	return "'" + strings.NewReplacer("\\", "\\\\", "'", "\\'").Replace(text) + "'"
 }
 
-// literals is a list of literals, separated by commas.
-func literals(texts []string) string {
-	quoted := make([]string, len(texts))
-	for i, text := range texts {
-		quoted[i] = literal(text)
-	}
-	return strings.Join(quoted, ", ")
-}
-
 // table is the table from which a stream is read, over all shards.
 func (a *Archive) table(stream string) string {
 	return quoted(a.location.database) + "." + quoted(stream)

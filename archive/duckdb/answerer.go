@@ -22,6 +22,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	duckdb "github.com/duckdb/duckdb-go-bindings"
 
+	"pillion.dev/archive/query"
 	"pillion.dev/measure"
 )
 
@@ -226,13 +227,13 @@ func (a *answerer) ask(ctx context.Context, c *connection) error {
 		return err
 	}
 	var to *recordWriter
-	err = c.run(ctx, statement, arguments, limited(a.Rows, func(r arrow.RecordBatch) error {
+	err = c.run(ctx, statement, arguments, query.Limited(a.Rows, func(r arrow.RecordBatch) error {
 		if to == nil {
 			to = &recordWriter{}
 		}
 		return a.pass(to, r)
 	}))
-	if errors.Is(err, errEnough) {
+	if errors.Is(err, query.ErrEnough) {
 		return nil
 	}
 	return err

@@ -11,6 +11,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"pillion.dev/archive/ledger"
+	"pillion.dev/archive/query"
 	"pillion.dev/measure"
 )
 
@@ -49,7 +50,7 @@ func readAll(from io.Reader) (rows int64, err error) {
 		if err != nil {
 			return rows, err
 		}
-		err = handle(r, limited(10_000, func(r arrow.RecordBatch) error {
+		err = handle(r, query.Limited(10_000, func(r arrow.RecordBatch) error {
 			rows += r.NumRows()
 			for _, column := range r.Columns() {
 				for i := range column.Len() {

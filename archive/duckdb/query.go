@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -13,7 +12,7 @@ import (
 	duckdb "github.com/duckdb/duckdb-go-bindings"
 
 	"pillion.dev/archive"
-	"pillion.dev/archive/answer"
+	"pillion.dev/archive/query"
 	"pillion.dev/measure"
 )
 
@@ -22,12 +21,7 @@ var (
 	// others, pragmas for one, into a SELECT, so the type alone does not tell.
 	readingWords = []string{"SELECT", "WITH", "FROM", "VALUES", "EXPLAIN", "DESCRIBE", "SHOW", "SUMMARIZE", "TABLE"}
 	readingTypes = []duckdb.StatementType{duckdb.StatementTypeSelect, duckdb.StatementTypeExplain}
-	ornament     = regexp.MustCompile(`^(\s+|\(|--[^\n]*(\n|$)|(?s:/\*.*?\*/))+`)
-	firstWord    = regexp.MustCompile(`^[A-Za-z]+`)
 )
-
-// errEnough ends a query at its limit of rows.
-var errEnough = errors.New("enough rows")
 
 // bounded runs work until the context ends, the time limit, or the database closes.
 func (a *Archive) bounded(ctx context.Context, limit time.Duration, work func(context.Context) error) error {
@@ -46,7 +40,7 @@ func (a *Archive) bounded(ctx context.Context, limit time.Duration, work func(co
 	defer cancel(nil)
 	defer context.AfterFunc(a.live, func() { cancel(errClosed) })()
 	defer context.AfterFunc(a.roomy(), func() { cancel(errRoom) })()
-	if err := work(ctx); err != nil && !errors.Is(err, errEnough) {
+	if err := work(ctx); err != nil && !errors.Is(err, query.ErrEnough) {
 		return a.explain(caller, ctx, limit, err)
 	}
 	return nil
@@ -95,15 +89,8 @@ func (a *Archive) explain(caller, inner context.Context, limit time.Duration, er
 // limits.Rows: who wants to know whether there were more asks for one more. TIMESTAMP_NS
 // columns come as Arrow timestamps without a zone, and mean UTC.
 func (a *Archive) Query(ctx context.Context, sql string, arguments []any, limits archive.Limits, rows func(arrow.RecordBatch) error) error {
-	word := strings.ToUpper(firstWord.FindString(ornament.ReplaceAllString(sql, "")))
-	if !slices.Contains(readingWords, word) {
-		return fmt.Errorf("%w: only read-only statements are allowed (%s), not %q", archive.ErrQuery, strings.Join(readingWords, ", "), word)
-	}
-	if strings.ContainsRune(sql, 0) {
-		return fmt.Errorf("%w: it contains a NUL byte", archive.ErrQuery)
-	}
-	if len(sql) > statementMost {
-		return fmt.Errorf("%w: the statement has %d bytes, limit %d", archive.ErrQuery, len(sql), statementMost)
+	if err := query.CheckStatement(sql, readingWords, statementMost); err != nil {
+		return err
 	}
 	q := question{
 		SQL: sql, Rows: limits.Rows, Memory: a.options.Queries.Memory, Spill: spillRatio * a.options.Queries.Memory, Threads: a.options.Queries.Processors,
@@ -130,7 +117,7 @@ func (a *Archive) Query(ctx context.Context, sql string, arguments []any, limits
 		if err != nil {
 			return err
 		}
-		return a.answer(ctx, q, limits.Scope, limited(limits.Rows, rows))
+		return a.answer(ctx, q, limits.Scope, query.Limited(limits.Rows, rows))
 	})
 }
 
@@ -154,25 +141,6 @@ func (c *connection) prepareReading(sql string) (statement duckdb.PreparedStatem
 	return statement, nil
 }
 
-// limited passes on at most most rows; 0 means all.
-func limited(most int64, rows func(arrow.RecordBatch) error) func(arrow.RecordBatch) error {
-	if most <= 0 {
-		return rows
-	}
-	return func(r arrow.RecordBatch) error {
-		if r.NumRows() < most {
-			most -= r.NumRows()
-			return rows(r)
-		}
-		head := r.NewSlice(0, most)
-		defer head.Release()
-		if err := rows(head); err != nil {
-			return err
-		}
-		return errEnough
-	}
-}
-
 // known returns the schema of a stream.
 func (a *Archive) known(stream string) (*measure.Schema, error) {
 	a.cache.Lock()
@@ -181,55 +149,6 @@ func (a *Archive) known(stream string) (*measure.Schema, error) {
 		return s, nil
 	}
 	return nil, fmt.Errorf("%w: %q", archive.ErrUnknown, stream)
-}
-
-// condition is the WHERE of a scope, a range of time and of equalities. A zero end is open.
-func condition(s *measure.Schema, scope *archive.Scope, where map[string]string, from, to time.Time) (sql string, arguments []any, err error) {
-	terms := []string{"true"}
-	if term, more := scoped(s, scope); term != "" {
-		terms, arguments = append(terms, term), append(arguments, more...)
-	}
-	if !from.IsZero() {
-		terms, arguments = append(terms, "time >= ?"), append(arguments, from)
-	}
-	if !to.IsZero() {
-		terms, arguments = append(terms, "time < ?"), append(arguments, to)
-	}
-	columns := make([]string, 0, len(where))
-	for column := range where {
-		columns = append(columns, column)
-	}
-	slices.Sort(columns)
-	for _, column := range columns {
-		t, err := answer.ColumnType(s, column)
-		if err != nil {
-			return "", nil, err
-		}
-		terms = append(terms, fmt.Sprintf("%s = CAST(?::VARCHAR AS %s)", quoted(column), sqlTypes[t]))
-		arguments = append(arguments, where[column])
-	}
-	return strings.Join(terms, " AND "), arguments, nil
-}
-
-// Highest implements archive.Archive.
-func (a *Archive) Highest(ctx context.Context, stream, column string, where map[string]string) (highest int64, err error) {
-	s, err := a.known(stream)
-	if err != nil {
-		return 0, err
-	}
-	if _, err := answer.ColumnType(s, column); err != nil {
-		return 0, err
-	}
-	terms, arguments, err := condition(s, nil, where, time.Time{}, time.Time{})
-	if err != nil {
-		return 0, err
-	}
-	sql := fmt.Sprintf("SELECT max(%s)::BIGINT FROM %s WHERE %s", quoted(column), tableOf(s.Name), terms)
-	err = a.reader(ctx, 0, func(ctx context.Context, c *connection) error {
-		highest, err = c.number(ctx, sql, arguments...)
-		return err
-	})
-	return highest, err
 }
 
 // Streams implements archive.Archive.

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"pillion.dev/archive/answer"
+	"pillion.dev/archive/query"
 )
 
 // What DuckDB itself cannot prevent: read-only transactions, a locked configuration and
@@ -68,7 +69,7 @@ func (c *connection) inspectQuestion(ctx context.Context, sql string) error {
 
 // withoutExplain returns the query that a statement explains, or the statement itself.
 func withoutExplain(sql string) string {
-	bare := ornament.ReplaceAllString(sql, "")
+	bare := query.Bare(sql)
 	if inner := explaining.ReplaceAllString(bare, ""); inner != bare {
 		return inner
 	}

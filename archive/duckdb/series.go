@@ -40,18 +40,18 @@ func (a *Archive) Series(ctx context.Context, question archive.Series) ([]archiv
 	if err != nil {
 		return nil, err
 	}
-	sql, arguments, err := seriesSQL(s, lines)
+	sql, err := seriesSQL(s, lines)
 	if err != nil {
 		return nil, err
 	}
 	err = a.reader(ctx, 0, func(ctx context.Context, c *connection) error {
-		return c.query(ctx, sql, arguments, answer.Each(lines.Read))
+		return c.query(ctx, sql, nil, answer.Each(lines.Read))
 	})
 	return lines.Lines, err
 }
 
 // seriesSQL selects line, step, labels and values, the line with most rows first.
-func seriesSQL(s *measure.Schema, lines *answer.Series) (string, []any, error) {
+func seriesSQL(s *measure.Schema, lines *answer.Series) (string, error) {
 	labels, values, q := []string{}, []string{}, lines.Question
 	for i, column := range q.By {
 		labels = append(labels, fmt.Sprintf("coalesce(%s::VARCHAR, '') AS l%d", quoted(column), i))
@@ -59,9 +59,9 @@ func seriesSQL(s *measure.Schema, lines *answer.Series) (string, []any, error) {
 	for i, aggregate := range q.Columns {
 		values = append(values, fmt.Sprintf("%s AS v%d", expression(aggregate, lines.Functions[i]), i))
 	}
-	where, arguments, err := condition(s, q.Scope, q.Where, q.From, q.To)
+	where, err := dialect.Condition(s, q.Scope, q.Where, q.From, q.To)
 	if err != nil {
-		return "", nil, err
+		return "", err
 	}
 	names := make([]string, len(labels))
 	for i := range labels {
@@ -74,5 +74,5 @@ func seriesSQL(s *measure.Schema, lines *answer.Series) (string, []any, error) {
 		ranked AS (SELECT *, dense_rank() OVER (ORDER BY total DESC, (%s)) AS line FROM sized)
 		SELECT line, step, * EXCLUDE (line, step, n, total) FROM ranked WHERE line <= %d ORDER BY line, step`,
 		strings.Join(inner, ", "), tableOf(s.Name), where, key, key, q.Lines)
-	return sql, arguments, nil
+	return sql, nil
 }

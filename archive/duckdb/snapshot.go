@@ -17,6 +17,7 @@ import (
 
 	"pillion.dev/archive"
 	"pillion.dev/archive/answer"
+	"pillion.dev/archive/query"
 	"pillion.dev/measure"
 )
 
@@ -218,9 +219,7 @@ func (w *answering) statement(request *scan) (sql string, arguments []any, err e
 	if err != nil {
 		return "", nil, err
 	}
-	if term, more := scoped(schema, w.scope); term != "" { // the process is not trusted with other rows
-		terms, arguments = append(terms, term), append(arguments, more...)
-	}
+	terms = append(terms, dialect.Scoped(schema, w.scope)...) // the process is not trusted with other rows
 	return fmt.Sprintf("SELECT %s FROM %s WHERE %s", strings.Join(what, ", "), tableOf(request.Stream), strings.Join(terms, " AND ")), arguments, nil
 }
 
@@ -289,7 +288,6 @@ func (c *connection) shows(ctx context.Context, s *measure.Schema, scope *archiv
 	if scope == nil || archive.OwnershipOf(s).Source != "" && measure.FindStandard(s.Name) != nil {
 		return true, nil
 	}
-	term, arguments := scoped(s, scope)
-	err = c.query(ctx, fmt.Sprintf("SELECT 1 FROM %s WHERE %s LIMIT 1", tableOf(s.Name), term), arguments, answer.Each(func(answer.Row) { shown = true }))
+	err = c.query(ctx, fmt.Sprintf("SELECT 1 FROM %s WHERE %s LIMIT 1", tableOf(s.Name), query.All(dialect.Scoped(s, scope))), nil, answer.Each(func(answer.Row) { shown = true }))
 	return shown, err
 }

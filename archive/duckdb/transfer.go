@@ -13,7 +13,6 @@ import (
 	"pillion.dev/archive/answer"
 	"pillion.dev/archive/ledger"
 	"pillion.dev/archive/transfer"
-	"pillion.dev/measure"
 )
 
 const (
@@ -97,18 +96,13 @@ func (a *Archive) ByArrival(ctx context.Context, stream string, agents []string,
 	if err != nil {
 		return err
 	}
-	names, fields := []string{quoted(archive.AgentColumn)}, []arrow.Field{{Name: archive.AgentColumn, Type: measure.ArrowType(measure.String), Nullable: true}}
+	columns := []string{archive.AgentColumn}
 	for _, f := range s.Fields {
-		if f.Name == archive.ArrivalColumn {
-			continue
+		if f.Name != archive.ArrivalColumn {
+			columns = append(columns, f.Name)
 		}
-		names = append(names, quoted(f.Name))
-		fields = append(fields, arrow.Field{Name: f.Name, Type: measure.ArrowType(f.Type), Nullable: true})
 	}
-	arrival := quoted(archive.ArrivalColumn)
-	names = append(names, arrival)
-	fields = append(fields, arrow.Field{Name: archive.ArrivalColumn, Type: measure.ArrowType(measure.Time)})
 	some, arguments := ofAgents(agents, time.Unix(0, of.From), time.Unix(0, of.To))
-	sql := fmt.Sprintf("SELECT %[1]s FROM %[2]s WHERE %[3]s >= ? AND %[3]s < ? AND %[4]s ORDER BY %[3]s, rowid", strings.Join(names, ", "), tableOf(stream), arrival, some)
-	return a.typed(ctx, sql, arguments, arrow.NewSchema(fields, nil), rows)
+	rest := fmt.Sprintf("%[1]s >= ? AND %[1]s < ? AND %[2]s ORDER BY %[1]s, rowid", quoted(archive.ArrivalColumn), some)
+	return a.rowsOf(ctx, s, append(columns, archive.ArrivalColumn), rest, arguments, rows)
 }

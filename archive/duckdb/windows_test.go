@@ -252,3 +252,23 @@ func TestWindowsOfGarbage(t *testing.T) {
 		}
 	}
 }
+
+// TestOddTexts: texts of a question are no SQL.
+func TestOddTexts(t *testing.T) {
+	odd := []string{"a'", `a"`, `a\`, "a' OR '1'='1", "a?", "ä", "a\n--"}
+	var rows []flowRow
+	for _, source := range odd {
+		rows = append(rows, second(1, "s", source, 1, 1024))
+	}
+	a := flowArchive(t, "b", rows...)
+	for _, source := range append(odd, "a", "a'\x00", "") {
+		answer := windows(t, a, archive.Windows{Selection: archive.Selection{Source: source}, From: epoch, To: epoch.Add(10 * time.Second), Points: 1})
+		want := map[bool]string{true: "0:1"}[slices.Contains(odd, source)]
+		if source == "" {
+			want = fmt.Sprintf("0:%d", len(odd))
+		}
+		if got := starts(answer); got != want {
+			t.Errorf("%q: got %s, want %s", source, got, want)
+		}
+	}
+}
