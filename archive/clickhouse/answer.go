@@ -37,6 +37,11 @@ func (a *Archive) RouterDelays(ctx context.Context, question archive.RouterDelay
 	return query.RouterDelays(ctx, engine{a}, question)
 }
 
+// Series implements archive.Archive.
+func (a *Archive) Series(ctx context.Context, question archive.Series) ([]archive.Line, error) {
+	return query.Series(ctx, engine{a}, question)
+}
+
 // Traces implements archive.Archive.
 func (a *Archive) Traces(ctx context.Context, question archive.Traces, rows func(arrow.RecordBatch) error) error {
 	return query.Traces(ctx, engine{a}, question, rows)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"pillion.dev/archive/query"
+	"pillion.dev/measure"
 	"pillion.dev/measure/flows"
 )
 
@@ -29,7 +30,7 @@ var dialect = &query.Dialect{
 	Number: "toInt64(ifNull(%s, 0))", Div: "intDiv(%s, %d)",
 	TimeNs: "time", Source: sourceText,
 	Constant: "materialize(%s)", // else parts of a union from other nodes would not match
-	Hash:     "cityHash64(%s)", Tuple: "(%s) GLOBAL IN (SELECT %s %s)", Arrays: joinedArrays, NullPrefix: nullPrefix,
+	Hash:     "cityHash64(%s)", Tuple: "(%s) GLOBAL IN (SELECT %s %s)", Arrays: joinedArrays, Label: label, LabelText: labelText, NullPrefix: nullPrefix,
 
 	Saturated: saturated("%[1]s"), Floats: "sum(toFloat64(ifNull(%s, 0)))",
 	Measured: measured, Total: totalOf,
@@ -48,6 +49,11 @@ var dialect = &query.Dialect{
 		"lost": "if(" + saturated("{expected}") + " = 0, NULL, sum(toFloat64(ifNull({lost}, 0))) / sum(toFloat64(ifNull({expected}, 0))))",
 		"max":  "if(countIf({delay_count} > 0) = 0, NULL, maxIf({delay_max_ns}, {delay_count} > 0))", "last": "max({ended})",
 	},
+	Aggregates: map[string]string{
+		"avg": "avg(%[1]s)", "min": "min(%[1]s)", "max": "max(%[1]s)", "sum": "sum(%[1]s)", "first": "argMin(%[1]s, time)", "last": "argMax(%[1]s, time)",
+		"p50": quantile("0.5"), "p90": quantile("0.9"), "p99": quantile("0.99"),
+	},
+	Weighted: "sum(%[1]s * %[2]s) / nullIf(sumIf(%[2]s, isNotNull(%[3]s)), 0)",
 }
 
 // rawRows and rolledRows are how tables of flows and of roll-ups have the summands.
@@ -94,4 +100,29 @@ func saturated(value string) string {
 // counted is null if no row has a value.
 func counted(column string) string {
 	return "if(count(" + column + ") = 0, NULL, " + saturated(column) + ")"
+}
+
+// quantile is interpolated between the two nearest values.
+func quantile(q string) string {
+	list := "arraySort(groupArray(%[1]s))"
+	place := "(" + q + " * (length(" + list + ") - 1))"
+	at := func(round string) string { return list + "[toUInt64(" + round + place + ") + 1]" }
+	return "if(count(%[2]s) = 0, NULL, " + at("floor") + " + (" + at("ceil") + " - " + at("floor") + ") * (" + place + " - floor" + place + "))"
+}
+
+// label is the SQL of a label, and labelText what archives show of it.
+func label(t measure.Type, column string) string {
+	text := "toString(" + column + ")"
+	if t == measure.Bool {
+		text = "if(" + column + " = 1, 'true', if(" + column + " = 0, 'false', ''))"
+	}
+	return "toString(ifNull(" + text + ", ''))"
+}
+
+func labelText(t measure.Type, text string) string {
+	ns, err := strconv.ParseInt(text, 10, 64)
+	if t != measure.Time || err != nil {
+		return text
+	}
+	return time.Unix(0, ns).UTC().Format("2006-01-02 15:04:05.999999999")
 }

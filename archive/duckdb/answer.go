@@ -48,6 +48,11 @@ func (a *Archive) RouterDelays(ctx context.Context, question archive.RouterDelay
 	return ask(ctx, a, query.RouterDelays, question)
 }
 
+// Series implements archive.Archive.
+func (a *Archive) Series(ctx context.Context, question archive.Series) ([]archive.Line, error) {
+	return ask(ctx, a, query.Series, question)
+}
+
 // Traces implements archive.Archive.
 func (a *Archive) Traces(ctx context.Context, question archive.Traces, rows func(arrow.RecordBatch) error) error {
 	return a.reader(ctx, 0, func(ctx context.Context, c *connection) error { return query.Traces(ctx, engine{a, c}, question, rows) })

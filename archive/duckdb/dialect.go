@@ -8,6 +8,7 @@ import (
 
 	"pillion.dev/archive/answer"
 	"pillion.dev/archive/query"
+	"pillion.dev/measure"
 	"pillion.dev/measure/flows"
 )
 
@@ -26,6 +27,8 @@ var dialect = &query.Dialect{
 	Number: "coalesce(try_cast(%s AS BIGINT), 0)", Div: "((%s) // %d)",
 	TimeNs: "epoch_ns(time)", Source: quoted("source"), Constant: "%s",
 	Hash: "(hash(%s) >> 1)", Tuple: "(%s) IN (SELECT (%s) %s)", Arrays: unnested,
+	Label:     func(_ measure.Type, column string) string { return "coalesce(" + column + "::VARCHAR, '')" },
+	LabelText: func(_ measure.Type, text string) string { return text },
 
 	Saturated: "least(coalesce(sum(%s), 0), 18446744073709551615)::UBIGINT", Floats: "coalesce(sum(%s), 0)::DOUBLE",
 	Measured: measured, Total: "%[2]s::HUGEINT * %[1]s",
@@ -41,9 +44,14 @@ var dialect = &query.Dialect{
 		"packets": "sum({packets})", "bytes": "sum({bytes})", "lost": "sum({lost})::DOUBLE / nullif(sum({expected}), 0)",
 		"max": "max({delay_max_ns})", "last": "max({ended})",
 	},
+	Aggregates: map[string]string{
+		"avg": "avg(%[1]s)", "min": "min(%[1]s)", "max": "max(%[1]s)", "sum": "sum(%[1]s)", "first": "arg_min(%[1]s, time)", "last": "arg_max(%[1]s, time)",
+		"p50": "quantile_cont(%[1]s, 0.5)", "p90": "quantile_cont(%[1]s, 0.9)", "p99": "quantile_cont(%[1]s, 0.99)",
+	},
+	Weighted: "sum(%[1]s * %[2]s) / nullif(sum(%[2]s) FILTER (%[3]s IS NOT NULL), 0)",
 }
 
-// literal is a text in SQL, which ends at a NUL byte.
+// literal is a text in SQL. A statement ends at a NUL byte.
 func literal(text string) string {
 	return "'" + strings.ReplaceAll(strings.ReplaceAll(text, "'", "''"), "\x00", "' || chr(0) || '") + "'"
 }

@@ -75,6 +75,9 @@ type Dialect struct {
 	Tuple string
 	// Arrays is a FROM with the elements of lists, given as pairs of list and name.
 	Arrays func(from string, lists ...[2]string) string
+	// Label is the SQL of a column of a type as text, empty for null, and LabelText what archives show of it.
+	Label     func(t measure.Type, column string) string
+	LabelText func(t measure.Type, text string) string
 	// NullPrefix of columns that say which values of lists are null; empty: lists can be null.
 	NullPrefix string
 
@@ -99,6 +102,10 @@ type Dialect struct {
 	Matches string
 	// Orders are templates of the orders of flows that need no histogram, null for flows without a value.
 	Orders map[string]string
+	// Aggregates are the functions of archive.Series but count: formats of a value as float64 and its column.
+	Aggregates map[string]string
+	// Weighted is the average of values as float64 by weights, given the column of the values too.
+	Weighted string
 }
 
 // Summand is one of the values that a row of flows, or of a roll-up, adds to a sum.
