@@ -1,6 +1,6 @@
 // Package archive defines the interface of archives: they store the rows of streams,
-// each batch exactly once, and answer queries. The SQL of a database stays in the package
-// below that is named after it.
+// each batch exactly once, and answer queries. Package query below has the SQL that all databases
+// share; what only one understands stays in the package that is named after it.
 //
 // In the flow it is between the bus and the API. It does not authorise callers.
 package archive

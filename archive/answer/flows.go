@@ -39,7 +39,7 @@ type Flows struct {
 	Descending bool
 	Limit      int
 
-	// Found is how many flows there are without the limit.
+	// Found is how many flows there are without the limit: those that were read, or more.
 	Found int64
 
 	flows []archive.Flow
@@ -65,9 +65,9 @@ func NewFlows(question archive.Flows) (*Flows, error) {
 	return f, nil
 }
 
-// ReadSum reads the columns place, source address or agent, destination, protocol, source
-// port, destination port, start of the first row, end of the last one, the value that
-// orders them, the sum, and, last, Found.
+// ReadSum reads, from the second on, the columns source address or agent, destination, protocol,
+// source port, destination port, start of the first row, end of the last one, the value that
+// orders them, and the sum. Flows are in their order.
 func (f *Flows) ReadSum(r Row) {
 	sum, parts := r.Sum(9)
 	f.flows = append(f.flows, archive.Flow{
@@ -76,7 +76,7 @@ func (f *Flows) ReadSum(r Row) {
 		Last:   time.Unix(0, r.Int(7)).UTC(),
 	})
 	f.parts += parts
-	f.Found = r.Int(int(r.NumCols()) - 1)
+	f.Found++
 }
 
 // FlowOf reads the columns of a flow, the first of which is at.

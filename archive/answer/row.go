@@ -2,8 +2,7 @@
 // depend on a database: it checks questions, elects the sessions whose rows count, chooses
 // windows, and builds answers from the rows of results.
 //
-// In the flow it stands between the databases below archive, which hold the SQL, and
-// their callers.
+// In the flow it stands between package query, which has the SQL, and its callers.
 package answer
 
 import (

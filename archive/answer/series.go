@@ -124,19 +124,6 @@ func functionOf(s *measure.Schema, a archive.Aggregate) (string, error) {
 	return name, nil
 }
 
-// Read reads the number of a line, from 1 on, that of a step, the labels and the values.
-// Lines and their steps are in order.
-func (s *Series) Read(r Row) {
-	if int(r.Int(0)) > len(s.Lines) {
-		labels := make([]string, len(s.Question.By))
-		for k := range labels {
-			labels[k] = r.Text(2 + k)
-		}
-		s.Begin(labels)
-	}
-	s.ReadPoint(len(s.Lines)-1, r)
-}
-
 // Begin adds a line with these values of the columns that distinguish lines.
 func (s *Series) Begin(values []string) {
 	labels := map[string]string{}
@@ -146,11 +133,11 @@ func (s *Series) Begin(values []string) {
 	s.Lines = append(s.Lines, archive.Line{Labels: labels})
 }
 
-// ReadPoint reads a row of a line: the columns are those of Read.
+// ReadPoint reads a row of a line: the number of a step, the labels and the values. Steps of a line are in order.
 func (s *Series) ReadPoint(number int, r Row) {
-	values := 2 + len(s.Question.By)
+	values := 1 + len(s.Question.By)
 	line := &s.Lines[number]
-	line.Times = append(line.Times, s.Question.From.Add(time.Duration(r.Int(1))*s.Step).UTC())
+	line.Times = append(line.Times, s.Question.From.Add(time.Duration(r.Int(0))*s.Step).UTC())
 	of := make([]float64, len(s.Question.Columns))
 	for k := range of {
 		if of[k] = math.NaN(); !r.IsNull(values + k) {

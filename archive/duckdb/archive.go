@@ -1,5 +1,5 @@
 // Package duckdb keeps an archive in one DuckDB file: a table for each stream, its
-// own tables in the schema pillion. All SQL is in this package.
+// own tables in the schema pillion. Package query asks most questions, in the dialect of this package.
 //
 // One goroutine writes, in transactions that end on disk: a large commit in several at
 // once, on a connection each, since packing rows takes one processor for each
@@ -37,8 +37,6 @@ import (
 type Options struct {
 	// Memory that the database may use, bytes; 0 means 1 GiB.
 	Memory int64
-	// Threads; 0 means one for each processor.
-	Threads int
 	// LogBytes is how long the write-ahead log gets before it is worked into the
 	// file; 0 means 64 MiB. The commit that goes over it waits for that.
 	LogBytes int64
@@ -161,10 +159,7 @@ func (a *Archive) queriesFolder() string { return a.path + ".queries" }
 const spillRatio = 8
 
 func (a *Archive) settings() map[string]string {
-	threads := a.options.Threads
-	if threads == 0 {
-		threads = runtime.GOMAXPROCS(0)
-	}
+	threads := runtime.GOMAXPROCS(0)
 	return map[string]string{
 		"memory_limit":                 strconv.FormatInt(a.options.Memory, 10) + "B",
 		"temp_directory":               a.path + ".tmp",

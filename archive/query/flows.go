@@ -99,18 +99,16 @@ func newFlowsReader(e Engine, f *answer.Flows, source Source) *flowsReader {
 	}
 	q.order = fmt.Sprintf("ORDER BY ranking IS NULL, ranking %s, %s LIMIT %d", direction, flowNames, f.Limit)
 	q.ranking = r.Expand(r.Orders[f.Order]) + " AS ranking"
-	q.sql = fmt.Sprintf("SELECT %s AS hash, %s, min(%s) AS first_ns, max(%s) AS last_ns, %s, %s, %s AS found %s %s",
-		r.hashOf(strings.Join(of, ", ")), q.named, r.Of("begun"), r.Of("ended"), q.ranking, r.sums(), r.Int(0), q.group, q.order)
+	q.sql = fmt.Sprintf("SELECT %s AS hash, %s, min(%s) AS first_ns, max(%s) AS last_ns, %s, %s %s %s",
+		r.hashOf(strings.Join(of, ", ")), q.named, r.Of("begun"), r.Of("ended"), q.ranking, r.sums(), q.group, q.order)
 	return q
 }
 
 func (q *flowsReader) readSums(ctx context.Context) error {
-	err := q.e.Read(ctx, q.sql, nil, answer.Each(func(r answer.Row) {
+	return q.e.Read(ctx, q.sql, nil, answer.Each(func(r answer.Row) {
 		q.hashes = append(q.hashes, r.Int(0))
 		q.of.ReadSum(r)
 	}))
-	q.of.Found = int64(q.of.Read())
-	return err
 }
 
 // readHistograms reads those of the flows that were found.

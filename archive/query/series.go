@@ -92,7 +92,7 @@ func (q *seriesReader) labelsOf(r answer.Row, at int) []string {
 func (q *seriesReader) readSteps(ctx context.Context) error {
 	d := q.e.Dialect()
 	step := sql(d.Div, d.TimeNs+" - "+d.Int(q.Question.From.UnixNano()), int64(q.Step))
-	columns := append([]string{d.Int(0) + " AS _line", step + " AS _step"}, q.named()...)
+	columns := append([]string{step + " AS _step"}, q.named()...)
 	for i, aggregate := range q.Question.Columns {
 		columns = append(columns, fmt.Sprintf("%s AS _v%d", d.aggregate(aggregate, q.Functions[i]), i))
 	}
@@ -102,7 +102,7 @@ func (q *seriesReader) readSteps(ctx context.Context) error {
 			q.Begin(nil)
 			q.places[""] = 0
 		}
-		if place, known := q.places[strings.Join(q.labelsOf(r, 2), "\x00")]; known {
+		if place, known := q.places[strings.Join(q.labelsOf(r, 1), "\x00")]; known {
 			q.ReadPoint(place, r)
 		}
 	}))
