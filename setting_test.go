@@ -8,13 +8,13 @@ import (
 	"testing"
 )
 
-// settingFiles are all that a new setting of sessions takes, if it is a single value: its key, its
-// description, the fields of the tasks that have it, and the field of the API.
-var settingFiles = []string{"session/spec.go", "session/setting.go", "session/control.go", "api/proto/session.proto"}
+// settingFiles are all that a new setting of marks takes, if it is a single value: its field in all layers, its
+// description, the field of the API, the constant of the programs, and the header that uses it.
+var settingFiles = []string{"wire/marking.go", "session/setting.go", "api/proto/session.proto", "probe/source/source.go", "probe/source/NAME.h"}
 
 // settingEffects are where the setting stamp_every takes effect and is explained: the packet path,
-// its programs, the rules of sessions on one interface, what rows say, and documents.
-var settingEffects = regexp.MustCompile(`^(probe|bench|agent|cli/agent|docs|wire)/|^session/(capability|conflict|policy)\.go$|^api/proto/flow\.proto$|^README\.md$|\.fixture\.ts$`)
+// benchmarks that choose it, what rows say, and documents.
+var settingEffects = regexp.MustCompile(`^(probe|bench|docs|wire/test)/|^wire/(doc\.go|.*\.(h|lua))$|^api/proto/flow\.proto$|^README\.md$|\.fixture\.ts$`)
 
 // settingName finds stamp_every, in the forms that it has in each language.
 var settingName = regexp.MustCompile(`(?i)stamp[_-]?every`)

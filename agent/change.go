@@ -35,7 +35,7 @@ type Change struct {
 	Modules, Encoding string
 	// Sampled: Sampling replaces that of the source.
 	Sampled  bool
-	Sampling source.Sampling
+	Sampling wire.Sampling
 }
 
 // apply changes the settings.

@@ -14,14 +14,6 @@ func (s Spec) hasBlocks() bool {
 	return err == nil && slices.ContainsFunc(list, func(e wire.Encoding) bool { return e.Carries()&wire.CarriesBlock != 0 })
 }
 
-// block is the length of blocks of packets of one colour; 0: the session has none.
-func (s Spec) block() Duration {
-	if s.hasBlocks() {
-		return s.Block
-	}
-	return 0
-}
-
 // blocks checks the length of blocks, and what they do not go with.
 func (p *problems) blocks(s Spec) {
 	if time.Duration(s.Block)%time.Millisecond != 0 {
@@ -30,11 +22,7 @@ func (p *problems) blocks(s Spec) {
 	if !s.hasBlocks() {
 		return
 	}
-	sampled := s.SamplingOf("") != Sampling{}
-	for agent := range s.SamplingFor {
-		sampled = sampled || s.SamplingOf(agent) != Sampling{}
-	}
-	if sampled {
+	if s.samples() {
 		p.add("sampling", "%v cannot be combined with sampling: all packets of a block have its colour", wire.AltMark)
 	}
 	if len(s.Transit) > 0 {

@@ -35,7 +35,7 @@ func TestBlocksInSessions(t *testing.T) {
 				row.change(&spec)
 			}
 			spec = spec.Complete()
-			if got := spec.block(); got != row.block {
+			if got := spec.marking("").Block; got != row.block {
 				t.Errorf("blocks of %v, want %v", got, row.block)
 			}
 			var p problems
@@ -50,7 +50,7 @@ func TestBlocksInSessions(t *testing.T) {
 			}
 		})
 	}
-	a := Assignment{Sources: []SourceTask{{Block: second}}, Destinations: []DestinationTask{{Block: second}}}
+	a := Assignment{Sources: []SourceTask{{Marking: wire.Marking{Block: second}}}, Destinations: []DestinationTask{{Block: second}}}
 	a.restrictFields(Host{Capabilities: []string{wire.AltMark.String()}})
 	if a.Sources[0].Block == 0 || a.Destinations[0].Block == 0 {
 		t.Error("removed for an agent that knows it")
@@ -78,7 +78,7 @@ func TestBlocksOfSessions(t *testing.T) {
 		}
 	}
 	task := func(session string, block Duration) SourceTask {
-		return SourceTask{Session: session, Encoding: "altmark", Block: block, Peers: []Peer{{Agent: "b", Addresses: []string{"fd00::2"}}}, Addresses: []string{"fd00::1"}}
+		return SourceTask{Session: session, Encoding: "altmark", Marking: wire.Marking{Block: block}, Peers: []Peer{{Agent: "b", Addresses: []string{"fd00::2"}}}, Addresses: []string{"fd00::1"}}
 	}
 	if err := Fits([]SourceTask{task("x", second)}, task("y", 2*second)); err == nil || !strings.Contains(err.Error(), "different block for the same packets") {
 		t.Errorf("at a source: %v", err)

@@ -2,8 +2,11 @@ package session
 
 import (
 	"cmp"
+	"maps"
+	"slices"
 
 	"pillion.dev/wire"
+	"pillion.dev/wire/fivetuple"
 )
 
 // Complete returns the specification with defaults filled in and modules sorted.
@@ -15,7 +18,6 @@ func (s Spec) Complete() Spec {
 	s.completeSettings()
 	s.Encoding = completeEncodings(s.Encoding, s.Family)
 	s.Granularity = cmp.Or(s.Granularity, setting("granularity").Default)
-	s.Flow = completeFlow(s.Flow)
 	s.Interval = cmp.Or(s.Interval, defaultDuration("interval"))
 	s.Trace = cmp.Or(s.Trace, defaultDuration("trace"))
 	s.Points = completePoints(s.Points)
@@ -27,20 +29,35 @@ func (s Spec) Complete() Spec {
 
 // SamplingOf is the sampling of one source; one in one is normalised to zero, all packets.
 func (s Spec) SamplingOf(agent string) Sampling {
-	sampling, ok := s.SamplingFor[agent]
-	if !ok {
-		sampling = s.Sampling
+	if sampling, ok := s.SamplingFor[agent]; ok {
+		return sampling.Plain()
 	}
-	if sampling.Every == 1 {
-		sampling.Every = 0
+	return s.Sampling.Plain()
+}
+
+// samples reports whether some source marks a part of the packets only.
+func (s Spec) samples() bool {
+	return s.Sampling.Plain() != Sampling{} || slices.ContainsFunc(slices.Collect(maps.Values(s.SamplingFor)), func(one Sampling) bool { return one.Plain() != Sampling{} })
+}
+
+// marking has the settings of one source of a complete specification. Those that do not apply have no value,
+// nor have those with the agent's default.
+func (s Spec) marking(agent string) wire.Marking {
+	m := s.Marking
+	m.Sampling = s.SamplingOf(agent)
+	if s.Hops != HopsIOAM {
+		m.HopsGap = 0
 	}
-	if sampling.Random == 1 {
-		sampling.Random = 0
+	if !s.hasBlocks() {
+		m.Block = 0
 	}
-	if sampling.Hash <= 1 {
-		sampling.Hash, sampling.HashSeed = 0, ""
+	if m.Flow == fivetuple.All {
+		m.Flow = 0
 	}
-	return sampling
+	if m.Idle == defaultDuration("idle") {
+		m.Idle = 0
+	}
+	return m
 }
 
 // marks reports whether packets of an address family are marked.

@@ -215,18 +215,23 @@ type difference struct{ name, a, b string }
 
 // ways are the settings in which the marks of one packet cannot differ.
 func ways(a, b SourceTask) []difference {
-	return []difference{
-		{"encoding", a.Encoding, b.Encoding},
-		{"stamp_every", fmt.Sprint(a.StampEvery), fmt.Sprint(b.StampEvery)},
-		{"sparse_marks", strconv.FormatBool(a.SparseMarks), strconv.FormatBool(b.SparseMarks)},
+	of := func(t SourceTask) *Spec {
+		t.Flow = t.Fields()
+		return &Spec{Encoding: t.Encoding, Marking: t.Marking}
+	}
+	var list []difference
+	x, y := of(a), of(b)
+	for _, one := range settings {
+		if one.OneMark {
+			list = append(list, difference{one.Name, cmp.Or(one.value(x), "none"), cmp.Or(one.value(y), "none")})
+		}
+	}
+	return append(list, []difference{
 		{"authentication", authentication(a.Authenticated), authentication(b.Authenticated)},
-		{"flow", a.Fields().String(), b.Fields().String()},
 		{"filters", aggregated(a), aggregated(b)},
-		{"hops_gap", a.HopsGap.String(), b.HopsGap.String()},
-		{"block", a.Block.String(), b.Block.String()},
 		{"waypoints", dividedBy(a, b), dividedBy(b, a)},
 		{"transit", strconv.FormatBool(len(a.Transit) > 0), strconv.FormatBool(len(b.Transit) > 0)},
-	}
+	}...)
 }
 
 // aggregated are the filters of a task that aggregates: all packets of an aggregate are numbered

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"pillion.dev/wire"
 	"pillion.dev/wire/fivetuple"
 )
 
@@ -148,10 +149,10 @@ func TestPolicies(t *testing.T) {
 
 func TestPoliciesHaveLimits(t *testing.T) {
 	var tasks []SourceTask
-	for i := range PoliciesMax + 1 {
+	for i := range wire.PoliciesMax + 1 {
 		tasks = append(tasks, task(fmt.Sprintf("s%d", i), func(t *SourceTask) { t.Sampling.Every = uint32(i) + 2 }, fmt.Sprintf("dport=%d", i+1)))
 	}
-	if policies, rules, err := Policies(tasks[:PoliciesMax]); err != nil || len(policies) != PoliciesMax || len(rules) != PoliciesMax {
+	if policies, rules, err := Policies(tasks[:wire.PoliciesMax]); err != nil || len(policies) != wire.PoliciesMax || len(rules) != wire.PoliciesMax {
 		t.Errorf("%d policies, %d rules, %v", len(policies), len(rules), err)
 	}
 	_, _, err := Policies(tasks)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"pillion.dev/measure/point"
+	"pillion.dev/wire"
 	"pillion.dev/wire/fivetuple"
 )
 
@@ -81,22 +82,18 @@ type SourceTask struct {
 	Peers    []Peer   `json:"peers"`
 	Modules  []string `json:"modules"`
 	Encoding string   `json:"encoding"`
-	// StampEvery is that of the specification; 0: the default.
-	StampEvery  uint32 `json:"stamp_every,omitempty"`
-	SparseMarks bool   `json:"sparse_marks,omitempty"`
+	// Marking has the settings of the specification as far as they apply to this source: without IOAM no HopsGap,
+	// without altmark no Block.
+	wire.Marking
 	// Authenticated marks carry a tag, with the key of each peer.
 	Authenticated bool               `json:"authenticated,omitempty"`
 	Family        string             `json:"family"`
 	Filters       []fivetuple.Filter `json:"filters,omitempty"`
-	Sampling      Sampling           `json:"sampling"`
 	Lease         Duration           `json:"lease"`
 	// Interval of the rows of the stream sent_flows; 0: none.
 	Interval Duration `json:"interval,omitzero"`
-	// Block is the length of blocks, if the encodings have one that carries them.
-	Block Duration `json:"block,omitzero" needs:"altmark"`
-	// HopsGap lets routers write into at most one packet in this time; 0: into none.
-	HopsGap Duration `json:"hops_gap,omitzero"`
-	FlowTable
+	// Flows is the size of the table of flows; 0: the agent's default.
+	Flows uint32 `json:"flows,omitempty"`
 }
 
 // DestinationTask reads marks from the peers, for one session.

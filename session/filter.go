@@ -5,12 +5,13 @@ import (
 	"net/netip"
 	"slices"
 
+	"pillion.dev/wire"
 	"pillion.dev/wire/fivetuple"
 )
 
 // RulesMax is the maximum number of rules of a source on one interface; a filter needs
 // one rule for each address of the source and of a peer that it can match.
-const RulesMax = 64
+const RulesMax = wire.RulesMax
 
 // rules returns the match rules that the BPF program of a source needs for the task. Invalid
 // addresses need none.

@@ -1,14 +1,16 @@
 package session
 
 import (
+	"cmp"
+
 	"pillion.dev/wire"
 	"pillion.dev/wire/fivetuple"
 )
 
-// FlowTable is how an end of a session tells flows apart and keeps them.
+// FlowTable is how a destination of a session tells flows apart and keeps them.
 type FlowTable struct {
-	// Flow are the fields in which two flows differ, separated by commas; empty: all.
-	Flow string `json:"flow,omitempty"`
+	// Flow are the fields in which two flows differ; 0: all.
+	Flow fivetuple.Fields `json:"flow,omitzero"`
 	// Flows is the size of the table; 0: the agent's default.
 	Flows uint32 `json:"flows,omitempty"`
 	// Idle is how long a flow stays in the table without a packet; 0: the agent's default.
@@ -16,66 +18,31 @@ type FlowTable struct {
 }
 
 // Fields are the fields in which two flows differ.
-func (t FlowTable) Fields() fivetuple.Fields {
-	fields, err := fivetuple.ParseFields(t.Flow)
-	if err != nil {
-		return fivetuple.All
-	}
-	return fields
-}
+func (t FlowTable) Fields() fivetuple.Fields { return cmp.Or(t.Flow, fivetuple.All) }
 
 // pairFields are those without which a row does not name the pair of hosts that it is about.
 const pairFields = fivetuple.Src | fivetuple.Dst
-
-// flowTable is that of a source of the session; it has no value where that is the agent's default.
-func (s Spec) flowTable() FlowTable {
-	t := FlowTable{Flow: s.Flow, Flows: s.Flows, Idle: s.Idle}
-	if !s.aggregates() {
-		t.Flow = ""
-	}
-	if t.Idle == defaultDuration("idle") {
-		t.Idle = 0
-	}
-	return t
-}
 
 // IdleAtDestination is how long a destination keeps a flow without a packet: longer than its
 // source, so that one which goes on at the source is not a new one there. 0: no value is given.
 func (s *Spec) IdleAtDestination() Duration { return 2 * s.Idle }
 
-func (s Spec) destinationFlowTable() FlowTable {
-	t := s.flowTable()
-	if t.Idle != 0 {
+// flowTable is the table of a destination; it has no value where that is the agent's default.
+func (s Spec) flowTable() FlowTable {
+	own := s.marking("")
+	t := FlowTable{Flow: own.Flow, Flows: s.Flows}
+	if own.Idle != 0 {
 		t.Idle = s.IdleAtDestination()
 	}
 	return t
 }
 
-// aggregates reports whether packets of several five-tuples count as one flow.
-func (s Spec) aggregates() bool {
-	fields, err := fivetuple.ParseFields(s.Flow)
-	return err == nil && fields != fivetuple.All
-}
-
-// completeFlow brings the fields into their order.
-func completeFlow(text string) string {
-	if text == "" {
-		return setting("flow").Default
-	}
-	fields, err := fivetuple.ParseFields(text)
-	if err != nil {
-		return text
-	}
-	return fields.String()
-}
-
 // flows checks how flows are told apart and kept.
 func (p *problems) flows(s Spec) {
-	fields, err := fivetuple.ParseFields(s.Flow)
-	if err != nil || fields == fivetuple.All {
+	if s.Fields() == fivetuple.All {
 		return
 	}
-	if fields&pairFields != pairFields {
+	if s.Flow&pairFields != pairFields {
 		p.add("flow", "add src and dst: a row names the hosts that it is about")
 	}
 	if s.SparseMarks {

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"pillion.dev/wire/fivetuple"
 )
 
 func TestFlowSettings(t *testing.T) {
@@ -13,14 +15,15 @@ func TestFlowSettings(t *testing.T) {
 		change func(*Spec)
 		want   string // problems, by field; empty: none
 	}{
-		{"by address", func(s *Spec) { s.Flow = "dst,src" }, ""},
-		{"by service", func(s *Spec) { s.Flow, s.Flows, s.Idle = "src,dst,proto,dport", 1<<20, Duration(10*time.Second) }, ""},
-		{"all fields in another order", func(s *Spec) { s.Flow, s.SparseMarks = "dport,sport,proto,dst,src", true }, ""},
-		{"unknown", func(s *Spec) { s.Flow = "src,dst,port" }, `flow: "port" is not one of src, dst, proto, sport, dport`},
-		{"without the source", func(s *Spec) { s.Flow = "dst,proto" }, "flow: add src and dst"},
-		{"sparse", func(s *Spec) { s.Flow, s.SparseMarks = "src,dst", true }, "flow: sparse marks require flows by all fields"},
-		{"hops", func(s *Spec) { s.Flow, s.Hops = "src,dst", HopsIOAM }, "flow: packets in which routers write"},
-		{"standard encoding", func(s *Spec) { s.Flow, s.Encoding = "src,dst", "native,ioam-e2e" }, "flow: ioam-e2e marks do not name the fields of flows"},
+		{"by address", func(s *Spec) { s.Flow = pairFields }, ""},
+		{"by service", func(s *Spec) {
+			s.Flow, s.Flows, s.Idle = pairFields|fivetuple.Protocol|fivetuple.Dport, 1<<20, Duration(10*time.Second)
+		}, ""},
+		{"all fields", func(s *Spec) { s.Flow, s.SparseMarks = fivetuple.All, true }, ""},
+		{"without the source", func(s *Spec) { s.Flow = fivetuple.Dst | fivetuple.Protocol }, "flow: add src and dst"},
+		{"sparse", func(s *Spec) { s.Flow, s.SparseMarks = pairFields, true }, "flow: sparse marks require flows by all fields"},
+		{"hops", func(s *Spec) { s.Flow, s.Hops = pairFields, HopsIOAM }, "flow: packets in which routers write"},
+		{"standard encoding", func(s *Spec) { s.Flow, s.Encoding = pairFields, "native,ioam-e2e" }, "flow: ioam-e2e marks do not name the fields of flows"},
 		{"few flows", func(s *Spec) { s.Flows = 1023 }, "flows: 1023 is out of range: use 1024 to 1048576"},
 		{"short", func(s *Spec) { s.Idle = Duration(time.Second) }, "idle: 1s is out of range: use 10s to 1h"},
 	} {
@@ -43,9 +46,9 @@ func TestFlowTablesOfTasks(t *testing.T) {
 		source, destination FlowTable
 	}{
 		{"defaults", func(*Spec) {}, FlowTable{}, FlowTable{}},
-		{"the defaults, given", func(s *Spec) { s.Flow, s.Idle = "src,dst,proto,sport,dport", Duration(time.Minute) }, FlowTable{}, FlowTable{}},
-		{"all", func(s *Spec) { s.Flow, s.Flows, s.Idle = "dst,src", 5000, Duration(20*time.Second) },
-			FlowTable{"src,dst", 5000, Duration(20 * time.Second)}, FlowTable{"src,dst", 5000, Duration(40 * time.Second)}},
+		{"the defaults, given", func(s *Spec) { s.Flow, s.Idle = fivetuple.All, Duration(time.Minute) }, FlowTable{}, FlowTable{}},
+		{"all", func(s *Spec) { s.Flow, s.Flows, s.Idle = pairFields, 5000, Duration(20*time.Second) },
+			FlowTable{pairFields, 5000, Duration(20 * time.Second)}, FlowTable{pairFields, 5000, Duration(40 * time.Second)}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			hosts := lab()
@@ -55,8 +58,8 @@ func TestFlowTablesOfTasks(t *testing.T) {
 			for agent, a := range plan.Assignments {
 				Restrict(&a, agent, hosts)
 				for _, task := range a.Sources {
-					if task.FlowTable != row.source {
-						t.Errorf("source %s has %+v", agent, task.FlowTable)
+					if got := (FlowTable{task.Flow, task.Flows, task.Idle}); got != row.source {
+						t.Errorf("source %s has %+v", agent, got)
 					}
 				}
 				for _, task := range a.Destinations {
@@ -72,7 +75,7 @@ func TestFlowTablesOfTasks(t *testing.T) {
 // What numbers packets together is the same in all sessions whose packets it numbers.
 func TestFlowConflicts(t *testing.T) {
 	byHost := func(filters ...string) func(*Spec) {
-		return func(s *Spec) { s.Flow, s.Filters = "src,dst", parseFilters(filters...) }
+		return func(s *Spec) { s.Flow, s.Filters = pairFields, parseFilters(filters...) }
 	}
 	elsewhere := func(change func(*Spec)) func(*Spec) {
 		return func(s *Spec) {

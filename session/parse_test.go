@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml"
+
+	"pillion.dev/wire"
 )
 
 const fullYAML = `
@@ -53,11 +55,14 @@ func TestParseSpec(t *testing.T) {
 	want := Spec{
 		Name: "web", Sources: []string{"edge", "role=db"}, Destinations: []string{"*"}, Both: true,
 		Modules: []string{"loss"}, Encoding: "shim", Family: "ipv4", Filters: parseFilters("proto=tcp dport=443"),
-		Sampling:    Sampling{Every: 10, MinGap: Duration(100 * time.Microsecond)},
+		Marking: wire.Marking{
+			StampEvery: 1, HopsGap: Duration(time.Second), Flow: pairFields, Idle: Duration(30 * time.Second),
+			Sampling: Sampling{Every: 10, MinGap: Duration(100 * time.Microsecond)},
+		},
 		SamplingFor: map[string]Sampling{"h1": {Random: 3}},
 		Interval:    Duration(500 * time.Millisecond), Granularity: "host", Records: true,
-		Device: map[string]string{"h1": "eth0"}, StampEvery: 1, Lease: Duration(4 * time.Second), Trace: Duration(-time.Second),
-		Hops: "off", HopsGap: Duration(time.Second), Flow: "src,dst", Flows: 2048, Idle: Duration(30 * time.Second),
+		Device: map[string]string{"h1": "eth0"}, Lease: Duration(4 * time.Second), Trace: Duration(-time.Second),
+		Hops: "off", Flows: 2048,
 		Start: time.Date(2026, 3, 1, 8, 0, 0, 0, time.UTC), Duration: Duration(90 * time.Minute),
 		Cron: "0 8 * * 1-5", TimeZone: "Europe/Berlin", Routers: []string{"r1"}, Points: []PointRequest{{Name: "router", Agents: []string{"r2"}}},
 	}
@@ -94,6 +99,7 @@ func TestParseSpecRefuses(t *testing.T) {
 		{"key twice", "name: a\nname: b\n", "line 2"},
 		{"number without a unit", "name: a\ninterval: 5\n", "500ms"},
 		{"no duration", "name: a\nlease: soon\n", `"soon" is not a duration`},
+		{"unknown field of flows", "name: a\nflow: src,dst,port\n", `no field "port"`},
 		{"list for a word", "name: [a]\n", "line 1"},
 		{"broken", "name: [a\n", "line 1"},
 		{"two documents", "name: a\n---\nname: b\n", "more than one document"},

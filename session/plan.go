@@ -124,30 +124,9 @@ func on(device string) string {
 	return " on " + device
 }
 
-// String describes which packets are marked.
-func (s Sampling) String() string {
-	text := "all packets"
-	switch {
-	case s.Every > 1:
-		text = fmt.Sprintf("one in %d packets", s.Every)
-	case s.Random > 1:
-		text = fmt.Sprintf("one in %d packets at random", s.Random)
-	case s.Hash > 1:
-		text = fmt.Sprintf("one in %d packets by content", s.Hash)
-		if s.HashSeed != "" {
-			text += fmt.Sprintf(" with seed %q", s.HashSeed)
-		}
-	}
-	if s.MinGap > 0 {
-		text += fmt.Sprintf(", at most one per %v", s.MinGap)
-	}
-	return text
-}
-
 // Assign returns the tasks of a session by agent: destinations read the marks of the pairs, and
 // of those that are held since marks of theirs may still arrive; sources mark and trace paths
-// for those in mark. A field of a task that has the name and the type of a key of the specification
-// has its value, unless it says otherwise here. The three differ only while a session starts or stops. Points run while
+// for those in mark. The three differ only while a session starts or stops. Points run while
 // there are any pairs to read. An agent without an address gets no task, unless a pair is held: a
 // source without peers would mark all packets. No source marks for an agent that cannot read
 // its marks.
@@ -167,25 +146,22 @@ func Assign(spec Spec, hosts []Host, addresses Addresses, pairs, held, mark []Pa
 	}
 	for agent, peers := range ends(spec, addresses, read, false, func(p Pair) (string, string) { return p.Destination, p.Source }) {
 		a := assignments[agent]
-		task := DestinationTask{Session: spec.Name}
-		fillTask(&task, &spec)
-		task.Device, task.Peers, task.Modules = spec.Device[agent], peers, others
-		task.Authenticated, task.Transit = spec.Authentication != Unauthenticated, spec.textsBehind(agent)
-		task.Hops, task.Block, task.FlowTable = spec.Hops == HopsIOAM, spec.block(), spec.destinationFlowTable()
-		a.Destinations = []DestinationTask{task}
+		a.Destinations = []DestinationTask{{
+			Session: spec.Name, Device: spec.Device[agent], Peers: peers, Filters: spec.Filters, Interval: spec.Interval, Granularity: spec.Granularity,
+			Records: spec.Records, Modules: others, Authenticated: spec.Authentication != Unauthenticated, Hops: spec.Hops == HopsIOAM,
+			Transit: spec.textsBehind(agent), Block: spec.marking("").Block, FlowTable: spec.flowTable(),
+		}}
 		assignments[agent] = a
 	}
 	assignWaypoints(spec, hosts, addresses, read, assignments)
 	for agent, peers := range ends(spec, addresses, capable(spec, hosts, mark), true, func(p Pair) (string, string) { return p.Source, p.Destination }) {
 		a := assignments[agent]
-		task := SourceTask{Session: spec.Name}
-		fillTask(&task, &spec)
-		task.Device, task.Peers, task.Addresses = spec.Device[agent], peers, addresses.peer(spec, agent).Addresses
-		task.Authenticated, task.Transit = spec.Authentication != Unauthenticated, spec.textsBehind(agent)
-		task.Modules, task.Waypoints = atSource(spec.Modules), spec.Waypoints
-		task.Sampling, task.HopsGap = spec.SamplingOf(agent), spec.hopsGap()
-		task.Block, task.FlowTable = spec.block(), spec.flowTable()
-		a.Sources = []SourceTask{task}
+		a.Sources = []SourceTask{{
+			Session: spec.Name, Device: spec.Device[agent], Addresses: addresses.peer(spec, agent).Addresses, Transit: spec.textsBehind(agent),
+			Waypoints: spec.Waypoints, Peers: peers, Modules: atSource(spec.Modules), Encoding: spec.Encoding, Marking: spec.marking(agent),
+			Authenticated: spec.Authentication != Unauthenticated, Family: spec.Family, Filters: spec.Filters, Lease: spec.Lease,
+			Interval: spec.Interval, Flows: spec.Flows,
+		}}
 		a.Traces = traces(spec, peers)
 		assignments[agent] = a
 	}
@@ -218,14 +194,6 @@ func ends(spec Spec, addresses Addresses, pairs []Pair, both bool, split func(Pa
 		slices.SortFunc(peers, func(a, b Peer) int { return strings.Compare(a.Agent, b.Agent) })
 	}
 	return grouped
-}
-
-// hopsGap is that of its sources; 0: routers write into no packet.
-func (s Spec) hopsGap() Duration {
-	if s.Hops == HopsIOAM {
-		return s.HopsGap
-	}
-	return 0
 }
 
 func traces(spec Spec, peers []Peer) []TraceTask {

@@ -49,7 +49,7 @@ func TestPlanTasks(t *testing.T) {
 	want := Assignment{
 		Destinations: []DestinationTask{{Session: "web", Device: "eth1", Peers: h2, Filters: spec.Filters, Interval: defaultDuration("interval"), Granularity: ByFlow, Authenticated: true}},
 		Sources: []SourceTask{{Session: "web", Device: "eth1", Addresses: []string{"10.0.0.1", "2001:db8::1"}, Peers: h2, Filters: spec.Filters,
-			Modules: []string{"delay", "loss"}, Encoding: wire.DefaultEncodings().String(), StampEvery: 16, Authenticated: true, Family: "any", Lease: defaultDuration("lease"), Interval: defaultDuration("interval")}},
+			Modules: []string{"delay", "loss"}, Encoding: wire.DefaultEncodings().String(), Marking: wire.Marking{StampEvery: 16}, Authenticated: true, Family: "any", Lease: defaultDuration("lease"), Interval: defaultDuration("interval")}},
 		Traces: []TraceTask{{Session: "web", Peer: "h2", Address: "10.0.0.2", Protocol: "udp", Every: defaultDuration("trace")}},
 	}
 	if !reflect.DeepEqual(a["h1"], want) {

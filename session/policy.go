@@ -6,37 +6,21 @@ import (
 	"slices"
 	"strings"
 
+	"pillion.dev/wire"
 	"pillion.dev/wire/fivetuple"
 )
 
-// PoliciesMax is the maximum number of policies of a source on one interface.
-const PoliciesMax = 16
-
 // Policy is how a source marks the packets of a rule.
 type Policy struct {
-	Modules     string // names, separated by commas
-	Encoding    string
-	StampEvery  uint32
-	SparseMarks bool
-	Flow        string
+	Modules  string // names, separated by commas
+	Encoding string
+	wire.Marking
 	// Filters of an aggregate, empty for flows by all fields: two sessions with other filters do
 	// not share numbers.
-	Filters string
-	// Idle is how long a flow stays in the table without a packet; 0: the default.
-	Idle          Duration
+	Filters       string
 	Authenticated bool
-	HopsGap       Duration
-	Block         Duration
-	Sampling      Sampling
 	// Ingress is the number of the agent if it marks packets that it forwards; 0: it does not.
 	Ingress uint32
-}
-
-// Rule has a source mark the packets that its filter matches by a policy, given as an index.
-// The first rule that matches a packet counts.
-type Rule struct {
-	fivetuple.Filter
-	Policy int
 }
 
 // Claim is what one session asks of a source: to mark the packets that a filter matches by a
@@ -82,9 +66,9 @@ func Unite(claims []Claim) ([]Policy, []Rule, error) {
 		}
 	}
 	policies, rules = renumber(policies, rules)
-	if len(policies) > PoliciesMax {
+	if len(policies) > wire.PoliciesMax {
 		return nil, nil, fmt.Errorf("%s mark in %d different ways; a source supports %d; use the same settings, or an interface for each",
-			sessionsOf(claims), len(policies), PoliciesMax)
+			sessionsOf(claims), len(policies), wire.PoliciesMax)
 	}
 	return policies, rules, nil
 }
@@ -109,12 +93,12 @@ func addRule(rules []Rule, filter fivetuple.Filter, own int, united func(existin
 	for _, rule := range rules {
 		if both, ok := rule.Intersect(filter); ok {
 			if policy := united(rule.Policy); policy != rule.Policy {
-				add(Rule{both, policy})
+				add(Rule{Filter: both, Policy: policy})
 			}
 		}
 		add(rule)
 	}
-	add(Rule{filter, own})
+	add(Rule{Filter: filter, Policy: own})
 	return next
 }
 
@@ -135,9 +119,8 @@ func renumber(policies []Policy, rules []Rule) (used []Policy, renumbered []Rule
 // Policy is how the task has its packets marked.
 func (t *SourceTask) Policy() Policy {
 	return Policy{
-		Modules: strings.Join(slices.Sorted(slices.Values(t.Modules)), ","), Encoding: t.Encoding, StampEvery: t.StampEvery,
-		SparseMarks: t.SparseMarks, Flow: t.Fields().String(), Filters: aggregated(*t), Idle: t.Idle, Authenticated: t.Authenticated,
-		HopsGap: t.HopsGap, Block: t.Block, Sampling: t.Sampling, Ingress: t.Number,
+		Modules: strings.Join(slices.Sorted(slices.Values(t.Modules)), ","), Encoding: t.Encoding, Marking: t.Marking,
+		Filters: aggregated(*t), Authenticated: t.Authenticated, Ingress: t.Number,
 	}
 }
 
@@ -146,44 +129,11 @@ func (p Policy) unite(o Policy) Policy {
 	modules := append(strings.Split(p.Modules, ","), strings.Split(o.Modules, ",")...)
 	slices.Sort(modules)
 	p.Modules = strings.Join(slices.Compact(modules), ",")
-	p.Sampling = p.Sampling.unite(o.Sampling)
+	p.Sampling = p.Sampling.Unite(o.Sampling)
 	if idle := defaultDuration("idle"); p.Idle != o.Idle {
 		p.Idle = max(cmp.Or(p.Idle, idle), cmp.Or(o.Idle, idle))
 	}
 	return p
-}
-
-// unite returns a sampling that selects as many packets as each of the two. Where packets are
-// selected by their content it selects those that either selects, since other points select the
-// same ones: all packets, unless the two differ in how many only.
-func (s Sampling) unite(o Sampling) Sampling {
-	if s == o {
-		return s
-	}
-	if (s.Hash > 1 || o.Hash > 1) && !s.nested(o) {
-		return Sampling{}
-	}
-	gap := min(s.MinGap, o.MinGap)
-	if o.oneIn() < s.oneIn() {
-		s = o
-	}
-	s.MinGap = gap
-	return s
-}
-
-// nested reports whether of two selections by content one contains the other.
-func (s Sampling) nested(o Sampling) bool {
-	if s.MinGap == 0 || o.MinGap == 0 {
-		s.MinGap, o.MinGap = 0, 0
-	}
-	bare := Sampling{HashSeed: s.HashSeed, MinGap: s.MinGap}
-	s.Hash, o.Hash = 0, 0
-	return s == bare && o == bare
-}
-
-// oneIn is how many packets there are for each selected one, without regard to MinGap.
-func (s Sampling) oneIn() uint64 {
-	return uint64(max(s.Every, 1)) * uint64(max(s.Random, 1)) * uint64(max(s.Hash, 1))
 }
 
 func sessionsOf(claims []Claim) string {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"pillion.dev/measure/point"
+	"pillion.dev/wire"
 	"pillion.dev/wire/fivetuple"
 )
 
@@ -73,6 +74,10 @@ func keysOf(t *testing.T, of reflect.Type, before string) []referenceKey {
 	var keys []referenceKey
 	for i := range of.NumField() {
 		field := of.Field(i)
+		if field.Anonymous {
+			keys = append(keys, keysOf(t, field.Type, before)...)
+			continue
+		}
 		k := referenceKey{name: before + yamlName(field), kind: field.Type}
 		if tag := field.Tag; tag.Get("help") != "" || k.name == "name" { // whose option is that of one command only
 			k.option = cmp.Or(tag.Get("name"), strings.ReplaceAll(yamlName(field), "_", "-"))
@@ -101,14 +106,17 @@ func yamlName(field reflect.StructField) string {
 func comments(t *testing.T, structure string) map[string]string {
 	t.Helper()
 	found := map[string]string{}
-	for _, name := range []string{"spec.go", "point.go"} {
+	for _, name := range []string{"spec.go", "point.go", "../wire/marking.go", "../wire/sampling.go"} {
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)
 		}
 		ast.Inspect(file, func(node ast.Node) bool {
-			if declared, ok := node.(*ast.TypeSpec); ok && declared.Name.Name == structure {
+			if declared, ok := node.(*ast.TypeSpec); ok && declared.Name.Name == structure && !declared.Assign.IsValid() {
 				for _, field := range declared.Type.(*ast.StructType).Fields.List {
+					if len(field.Names) == 0 {
+						continue
+					}
 					found[field.Names[0].Name] = strings.Join(strings.Fields(field.Doc.Text()), " ")
 				}
 			}
@@ -121,7 +129,7 @@ func comments(t *testing.T, structure string) map[string]string {
 // typeText names the type of a value in YAML.
 func typeText(kind reflect.Type) string {
 	switch kind {
-	case reflect.TypeFor[string]():
+	case reflect.TypeFor[string](), reflect.TypeFor[fivetuple.Fields]():
 		return "text"
 	case reflect.TypeFor[[]string]():
 		return "list of text"
@@ -169,12 +177,13 @@ func defaultText(key string) string {
 		return "required"
 	}
 	complete := reflect.ValueOf(Spec{Cron: "0 0 * * *"}.Complete())
-	for i := range complete.NumField() {
-		field := complete.Type().Field(i)
+	for _, field := range reflect.VisibleFields(complete.Type()) {
 		if yamlName(field) != key || key == "cron" {
 			continue
 		}
-		switch value := complete.Field(i).Interface().(type) {
+		switch value := complete.FieldByIndex(field.Index).Interface().(type) {
+		case fivetuple.Fields:
+			return value.String()
 		case bool:
 			return fmt.Sprint(value)
 		case []string:
@@ -209,7 +218,7 @@ func reference(t *testing.T) string {
 		t.Errorf("values of unknown keys: %v", valid)
 	}
 	b.WriteString(referenceModules + moduleRows() + referenceStreams + refusals(t))
-	fmt.Fprintf(&b, referencePoints, RulesMax, PoliciesMax)
+	fmt.Fprintf(&b, referencePoints, RulesMax, wire.PoliciesMax)
 	for _, d := range point.All() {
 		if strings.HasPrefix(d.Name, "test_") {
 			continue // of point_test.go

@@ -79,16 +79,13 @@ func scopeNames(selector string, hosts []Host) (names []string) {
 // packets: the settings, and the fields that it names.
 func (s Spec) HowOnly() Spec {
 	how := Spec{
-		Name: s.Name, Modules: s.Modules, Sampling: s.Sampling, Records: s.Records, Start: s.Start, Duration: s.Duration, Cron: s.Cron, TimeZone: s.TimeZone,
+		Name: s.Name, Modules: s.Modules, Records: s.Records, Start: s.Start, Duration: s.Duration, Cron: s.Cron, TimeZone: s.TimeZone,
 	}
-	from, to := reflect.ValueOf(s), reflect.ValueOf(&how).Elem()
-	for _, one := range Settings() {
-		value, has := field(from, one.Name)
-		if !has || value.Kind() == reflect.Map || value.Kind() == reflect.Slice { // which could name hosts
-			continue
+	how.Sampling = s.Sampling
+	for _, one := range settings {
+		if one.Field != nil {
+			reflect.ValueOf(one.Field(&how)).Elem().Set(reflect.ValueOf(one.Field(&s)).Elem())
 		}
-		target, _ := field(to, one.Name)
-		target.Set(value)
 	}
 	return how
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"pillion.dev/wire"
 )
 
 func TestScope(t *testing.T) {
@@ -41,7 +43,7 @@ func TestScope(t *testing.T) {
 
 // TestHowOnly: what names hosts, devices, addresses or users is left out, whatever fields there will be.
 func TestHowOnly(t *testing.T) {
-	all := Spec{Name: "s", Interval: Duration(time.Second), SparseMarks: true, Modules: []string{"delay"}, Cron: "0 9 * * *"}
+	all := Spec{Name: "s", Interval: Duration(time.Second), Marking: wire.Marking{SparseMarks: true}, Modules: []string{"delay"}, Cron: "0 9 * * *"}
 	of := reflect.ValueOf(&all).Elem()
 	for i := range of.NumField() {
 		switch v := of.Field(i); v.Interface().(type) {

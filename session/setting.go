@@ -2,8 +2,8 @@ package session
 
 import (
 	"slices"
+	"strconv"
 	"strings"
-	"time"
 
 	"pillion.dev/internal/quantity"
 	"pillion.dev/measure/point"
@@ -32,9 +32,6 @@ const (
 	HopsOff        = "off"
 )
 
-// HopsGapLeast is the least time between two packets of a source in which routers write.
-const HopsGapLeast = 10 * time.Millisecond
-
 // Granularities of rows.
 const (
 	ByFlow     = "flow"
@@ -54,6 +51,11 @@ const (
 // Setting is a field of a specification that has bounds or a fixed set of values.
 type Setting struct {
 	point.Option
+	// Field returns a pointer to it in a specification: *string, *bool, *uint32, *Duration or *fivetuple.Fields; nil: it is
+	// not a single value there.
+	Field func(*Spec) any
+	// OneMark: sessions that mark the same packets have to agree in it, since a packet carries one mark.
+	OneMark bool
 	// Group is that of a field of Spec about which this says all: its default and its check,
 	// the command line, the form and the lists of facts follow from it. Others have code of their
 	// own.
@@ -106,23 +108,27 @@ const (
 
 var settings = []Setting{
 	{
-		Option: encodings(), Group: MarkGroup, Label: "encoding", Title: "Encodings", Open: true, ByHand: []string{bySource},
+		Option: encodings(), Field: func(s *Spec) any { return &s.Encoding }, OneMark: true,
+		Group: MarkGroup, Label: "encoding", Title: "Encodings", Open: true, ByHand: []string{bySource},
 	},
 	{
-		Option: point.Option{Name: "stamp_every", Type: point.Integer, Default: "16", Min: "1", Max: "4096", Doc: "how many packets of a fast flow share one time stamp"},
-		Group:  MarkGroup, Label: "time stamps", Title: "Packets per time stamp", ByHand: []string{bySource},
+		Option: point.Option{Name: "stamp_every", Type: point.Integer, Default: strconv.Itoa(wire.StampEveryDefault), Min: "1", Max: strconv.Itoa(wire.StampEveryMax), Doc: "how many packets of a fast flow share one time stamp"},
+		Field:  func(s *Spec) any { return &s.StampEvery }, OneMark: true,
+		Group: MarkGroup, Label: "time stamps", Title: "Packets per time stamp", ByHand: []string{bySource},
 		Help:  "Every packet is numbered. In a flow with fewer than 8 times as many packets per second, every packet has a time; 1 stamps every packet.",
 		Words: map[string]string{"1": "in every packet", "*": "one in {} packets of fast flows"},
 	},
 	{
 		Option: point.Option{Name: "sparse_marks", Type: point.Switch, Default: "false", Doc: "whether only packets with a time stamp are marked"},
-		Group:  MarkGroup, Label: "sparse marks", Title: "Mark only packets with a time stamp", ByHand: []string{bySource},
+		Field:  func(s *Spec) any { return &s.SparseMarks }, OneMark: true,
+		Group: MarkGroup, Label: "sparse marks", Title: "Mark only packets with a time stamp", ByHand: []string{bySource},
 		Help:  "The other packets are counted, which costs least. Loss is exact from one mark to the next, but neither duplicates nor reordering are detected.",
 		Words: map[string]string{"true": "only packets with a time stamp are marked", "false": "no"},
 	},
 	{
 		Option: point.Option{Name: "block", Type: point.Duration, Default: "1s", Min: "100ms", Max: "1m", Doc: "with the encoding altmark, for how long packets have one colour"},
-		Group:  MarkGroup, Label: "blocks", Title: "Length of blocks", Only: "encoding=" + wire.AltMark.String(), ByHand: []string{bySource, byDestination},
+		Field:  func(s *Spec) any { return &s.Block }, OneMark: true,
+		Group: MarkGroup, Label: "blocks", Title: "Length of blocks", Only: "encoding=" + wire.AltMark.String(), ByHand: []string{bySource, byDestination},
 		Help:  "Of each block, altmark measures the loss and one delay. Clocks must agree to a quarter of it.",
 		Words: map[string]string{"*": "{} each"},
 	},
@@ -136,6 +142,7 @@ var settings = []Setting{
 				"Marks carry no tag: for networks whose hosts and links are trusted, and for paths through NAT.",
 			},
 		},
+		Field: func(s *Spec) any { return &s.Authentication },
 		Group: MarkGroup, Label: "authentication", Title: "Authentication of marks", ServerOnly: Authenticated,
 		Words: map[string]string{AutoAuthentication: "on"},
 	},
@@ -144,19 +151,23 @@ var settings = []Setting{
 			Name: "family", Type: point.Choice, Default: AnyFamily, Doc: "address family", Choices: []string{AnyFamily, IPv4, IPv6},
 			ChoiceDocs: []string{"IPv4 and IPv6 packets.", "IPv4 packets only.", "IPv6 packets only."},
 		},
+		Field: func(s *Spec) any { return &s.Family },
 		Group: MarkGroup, Label: "family", Title: "Address family", Help: "IPv6 packets carry marks in an extension header that other hosts skip.",
 	},
 	{
-		Option: flowFields(), Group: FlowGroup, Label: "flows by", Title: "Fields in which two flows differ", ByHand: []string{bySource, byDestination},
+		Option: flowFields(), Field: func(s *Spec) any { return &s.Flow }, OneMark: true,
+		Group: FlowGroup, Label: "flows by", Title: "Fields in which two flows differ", ByHand: []string{bySource, byDestination},
 		Help: "Packets that agree in them are numbered and counted as one flow: fewer fields need smaller tables and fewer rows.",
 	},
 	{
 		Option: point.Option{Name: "flows", Type: point.Integer, Min: "1024", Max: "1048576", Doc: "size of the tables of flows; default: 65536 at a source, 16384 at a destination"},
+		Field:  func(s *Spec) any { return &s.Flows },
 		Group:  FlowGroup, Label: "flow tables", Title: "Size of flow tables", ByHand: []string{bySource, byDestination},
 		Words: map[string]string{"": "65536 flows at a source, 16384 at a destination", "*": "{} flows"},
 	},
 	{
 		Option: point.Option{Name: "idle", Type: point.Duration, Default: "1m", Min: "10s", Max: "1h", Doc: "how long a source keeps a flow without a packet; a destination keeps it twice as long"},
+		Field:  func(s *Spec) any { return &s.Idle },
 		Group:  FlowGroup, Label: "idle flows", Title: "Idle time of flows", ByHand: []string{bySource},
 		Words: map[string]string{"*": "forgotten after {}"},
 	},
@@ -169,20 +180,23 @@ var settings = []Setting{
 				"Neither.",
 			},
 		},
+		Field: func(s *Spec) any { return &s.Hops },
 		Group: PathGroup, Label: "hops", Title: "Hop by hop", ServerOnly: HopsIOAM,
 		Words: map[string]string{HopsTraceroute: "round trips, by traceroute", HopsIOAM: "one-way delays, by IOAM"},
 	},
 	{
-		Option: point.Option{Name: "hops_gap", Type: point.Duration, Default: "100ms", Min: HopsGapLeast.String(), Max: "1m", Doc: "with hops ioam, minimum time between two packets in which routers write"},
-		Group:  PathGroup, Label: "traced packets", Title: "Time between traced packets", Only: "hops=" + HopsIOAM,
+		Option: point.Option{Name: "hops_gap", Type: point.Duration, Default: "100ms", Min: "10ms", Max: "1m", Doc: "with hops ioam, minimum time between two packets in which routers write"},
+		Field:  func(s *Spec) any { return &s.HopsGap }, OneMark: true,
+		Group: PathGroup, Label: "traced packets", Title: "Time between traced packets", Only: "hops=" + HopsIOAM,
 		Help:  "Routers without IOAM forward such packets unchanged; some slow them down, and some networks drop them.",
 		Words: map[string]string{"*": "at most one every {}"},
 	},
 	{
 		Option: point.Option{Name: "lease", Type: point.Duration, Default: "10s", Min: "2s", Max: "5m", Doc: "how long a source keeps marking without a heartbeat from the server"},
+		Field:  func(s *Spec) any { return &s.Lease },
 		Group:  ControlGroup, Label: "lease", Help: "A short lease stops marking sooner, a long one bridges short outages.",
 	},
-	{Option: point.Option{Name: "interval", Type: point.Duration, Default: "1s", Min: "100ms", Max: "1h", Doc: "interval covered by a row"}},
+	{Option: point.Option{Name: "interval", Type: point.Duration, Default: "1s", Min: "100ms", Max: "1h", Doc: "interval covered by a row"}, Field: func(s *Spec) any { return &s.Interval }},
 	{Option: point.Option{
 		Name: "granularity", Type: point.Choice, Default: ByFlow, Doc: "what a row aggregates", Choices: []string{ByFlow, ByHostPort, ByHost},
 		ChoiceDocs: []string{
@@ -190,9 +204,9 @@ var settings = []Setting{
 			"Addresses, protocol and destination port: shows which service is affected. Aggregates its connections.",
 			"Addresses only. Fewest rows; enough for the delay and loss of the path.",
 		},
-	}},
-	{Option: point.Option{Name: "trace", Type: point.Duration, Default: "1m", Min: "5s", Doc: "interval between path traces"}},
-	{Option: point.Option{Name: "duration", Type: point.Duration, Min: "1s", Max: "3660d", Doc: "duration of a run"}},
+	}, Field: func(s *Spec) any { return &s.Granularity }},
+	{Option: point.Option{Name: "trace", Type: point.Duration, Default: "1m", Min: "5s", Doc: "interval between path traces"}, Field: func(s *Spec) any { return &s.Trace }},
+	{Option: point.Option{Name: "duration", Type: point.Duration, Min: "1s", Max: "3660d", Doc: "duration of a run"}, Field: func(s *Spec) any { return &s.Duration }},
 	{Option: point.Option{Name: "min_gap", Type: point.Duration, Default: "0s", Min: "0s", Max: "1h", Doc: "minimum time between two marked packets"}},
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"pillion.dev/measure/point"
+	"pillion.dev/wire"
 )
 
 // TestSettings checks that each setting is a field of the specification or of its
@@ -31,5 +32,27 @@ func TestSettings(t *testing.T) {
 	}
 	if err := (Spec{Name: "a", Sources: []string{"h1"}, Destinations: []string{"h2"}}).Validate(); err != nil {
 		t.Errorf("the defaults are invalid: %v", err)
+	}
+}
+
+// TestCompleteMarking: a source without a session has the defaults and bounds of sessions.
+func TestCompleteMarking(t *testing.T) {
+	for _, row := range []struct {
+		name     string
+		marking  wire.Marking
+		problem  string
+		complete wire.Marking
+	}{
+		{"defaults", wire.Marking{}, "", (Spec{}).Complete().Marking},
+		{"given", wire.Marking{StampEvery: 3, Flow: pairFields}, "", (Spec{Marking: wire.Marking{StampEvery: 3, Flow: pairFields}}).Complete().Marking},
+		{"out of range", wire.Marking{StampEvery: 5000}, "read stamp_every: 5000 is out of range: use 1 to 4096", wire.Marking{}},
+		{"short", wire.Marking{HopsGap: 1}, "read hops_gap: 1ns is out of range: use 10ms to 1m", wire.Marking{}},
+	} {
+		switch got, err := CompleteMarking(row.marking); {
+		case err != nil && err.Error() != row.problem || err == nil && row.problem != "":
+			t.Errorf("%s: %v, want %q", row.name, err, row.problem)
+		case err == nil && got != row.complete:
+			t.Errorf("%s: %+v, want %+v", row.name, got, row.complete)
+		}
 	}
 }

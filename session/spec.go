@@ -9,7 +9,7 @@ package session
 import (
 	"time"
 
-	"pillion.dev/internal/quantity"
+	"pillion.dev/wire"
 	"pillion.dev/wire/fivetuple"
 )
 
@@ -33,15 +33,8 @@ type Spec struct {
 	// Encoding of marks: names in order of preference, separated by commas. A packet gets
 	// the first encoding that applies to it. Native is added to a list without an
 	// encoding for IPv6, unless the family is ipv4.
-	Encoding string `json:"encoding,omitempty" yaml:"encoding,omitempty" placeholder:"LIST" help:"Encodings of marks, separated by commas: ${encodings}. A packet gets the first that applies to it; default: ${encoding}."`
-	// StampEvery has one in N packets of a fast flow, chosen at random, carry a time stamp, and
-	// every packet of a flow with fewer than 8 N packets per second. All are numbered. 1 stamps
-	// every packet.
-	StampEvery uint32 `json:"stamp_every,omitempty" yaml:"stamp_every,omitempty" placeholder:"N" help:"Put a time into one packet in N of a fast flow, at random, and into every packet of a flow with fewer than 8 N packets/s, ${stamp_every_range}; 1: into every packet; default: ${stamp_every}."`
-	// SparseMarks marks only packets with a time stamp; sequence numbers count the others.
-	// That costs least. Loss is exact from one mark to the next, but neither duplicates nor
-	// reordering are detected. Requires both modules, and no sampling.
-	SparseMarks bool `json:"sparse_marks,omitempty" yaml:"sparse_marks,omitempty" negatable:"" help:"Mark only packets with a time, and count the others: costs least; loss is exact between marks, but duplicates and reordering are not detected."`
+	Encoding     string `json:"encoding,omitempty" yaml:"encoding,omitempty" placeholder:"LIST" help:"Encodings of marks, separated by commas: ${encodings}. A packet gets the first that applies to it; default: ${encoding}."`
+	wire.Marking `yaml:",inline" embed:""`
 	// Authentication of marks by a tag that proves which host wrote them. auto: on in
 	// sessions of a server; off: no tags, which paths through NAT require.
 	Authentication string `json:"authentication,omitempty" yaml:"authentication,omitempty" placeholder:"NAME" help:"Authentication of marks, one of ${authentication_range}; default: ${authentication}. Turn it off for paths through NAT."`
@@ -51,21 +44,12 @@ type Spec struct {
 	// parts optional; P is an address or a prefix. A packet has to match one of them;
 	// by default all packets between the pairs are marked.
 	Filters []fivetuple.Filter `json:"filters,omitempty" yaml:"filters,omitempty" name:"filter" sep:"none" placeholder:"RULE" help:"Mark only packets that match 'src=P dst=P proto=tcp sport=N dport=N'; all parts are optional. Repeatable: a packet has to match one rule."`
-	// Sampling applies to every source that is not in sampling_for.
-	Sampling Sampling `json:"sampling,omitzero" yaml:"sampling,omitempty" embed:""`
 	// SamplingFor is the sampling of single sources, by agent.
 	SamplingFor map[string]Sampling `json:"sampling_for,omitempty" yaml:"sampling_for,omitempty" kong:"-"`
-	// Flow is the flow key (RFC 7011): src and dst, and any of proto, sport and dport, separated by
-	// commas. Packets with the same key share one sequence of numbers and one set of counters. Fewer
-	// fields need smaller tables and fewer rows.
-	Flow string `json:"flow,omitempty" yaml:"flow,omitempty" placeholder:"LIST" help:"Flow key: the fields of ${flow_range} that tell flows apart, src and dst among them, separated by commas; default: ${flow}."`
 	// Flows is the size of the tables of flows, at sources and destinations; 0: 65536 flows at a
 	// source, 16384 at a destination. Sessions on one interface share a table: the largest size that
 	// they ask for when the first of them begins.
 	Flows uint32 `json:"flows,omitempty" yaml:"flows,omitempty" placeholder:"N" help:"Size of the tables of flows, ${flows_range}; default: 65536 flows at a source, 16384 at a destination."`
-	// Idle is how long a source keeps a flow without a packet. A destination keeps it twice as
-	// long.
-	Idle Duration `json:"idle,omitzero" yaml:"idle,omitempty" placeholder:"TIME" help:"Forget a flow at a source after this time without a packet, at a destination after twice as long, ${idle_range}; default: ${idle}."`
 	// Interval is the time that a row covers.
 	Interval Duration `json:"interval,omitzero" yaml:"interval,omitempty" placeholder:"TIME" help:"Interval covered by a row, ${interval_range}; default: ${interval}."`
 	// Granularity is what a row aggregates: a five-tuple, a pair of addresses with the
@@ -94,13 +78,6 @@ type Spec struct {
 	// Hops is how the paths between the pairs are measured hop by hop: traceroute, by probes every
 	// trace; ioam, in addition by traces of IOAM in IPv6 packets that are marked; off, not at all.
 	Hops string `json:"hops,omitempty" yaml:"hops,omitempty" placeholder:"NAME" help:"Measure paths hop by hop: one of ${hops_range}; default: ${hops}."`
-	// HopsGap is the minimum time between two packets with a trace of IOAM that leave an interface of
-	// a source, with hops ioam.
-	HopsGap Duration `json:"hops_gap,omitzero" yaml:"hops_gap,omitempty" placeholder:"TIME" help:"With --hops ioam, put a trace into at most one packet of each interface of a source in this time, ${hops_gap_range}; default: ${hops_gap}."`
-	// Block is how long packets have one colour in the encoding altmark, in whole milliseconds: loss
-	// is measured for each such block. The offset between the clocks and the delay together must be
-	// less than a quarter of it.
-	Block Duration `json:"block,omitzero" yaml:"block,omitempty" placeholder:"TIME" help:"Length of the blocks of packets that have one colour in the encoding altmark, ${block_range}, in whole milliseconds; clock offset and delay together must be less than a quarter of it; default: ${block}."`
 	// Routers are agents, as in sources, whose hosts are profiled as routers while the
 	// session runs: shorthand for the point router.
 	Routers []string `json:"routers,omitempty" yaml:"routers,omitempty" name:"router" sep:"none" placeholder:"AGENT" predictor:"agent" help:"Profile the forwarding delays of this router while the session runs. Repeatable."`
@@ -120,25 +97,12 @@ type Spec struct {
 	TimeZone string `json:"time_zone,omitempty" yaml:"time_zone,omitempty" name:"tz" placeholder:"ZONE" help:"Time zone of the cron schedule, such as Europe/Berlin; default: UTC."`
 }
 
-// Sampling selects which of the matching packets are marked (PSAMP, RFC 5475). The zero
-// value selects all.
-type Sampling struct {
-	// Every marks one in N packets of each flow, by count; not with random or hash.
-	Every uint32 `json:"every,omitempty" yaml:"every,omitempty" placeholder:"N" help:"Mark one packet in N of each flow, by count."`
-	// Random marks one in N packets, at random; not with every or hash.
-	Random uint32 `json:"random,omitempty" yaml:"random,omitempty" placeholder:"N" help:"Mark one packet in N, at random."`
-	// Hash marks one in N packets by a hash of addresses, ports and content, so that
-	// sources with the same seed select the same packets; not with every or random.
-	Hash uint32 `json:"hash,omitempty" yaml:"hash,omitempty" placeholder:"N" help:"Mark one packet in N by a hash of addresses, ports and content: sources with the same seed select the same packets."`
-	// HashSeed is any text, empty by default: sources with the same one select the same packets.
-	HashSeed string `json:"hash_seed,omitempty" yaml:"hash_seed,omitempty" placeholder:"TEXT" help:"Seed of the hash: with another text, the selection is independent."`
-	// MinGap is the minimum time between two packets that are marked on an interface of a source,
-	// whatever their flow; sessions that mark in different ways count separately.
-	MinGap Duration `json:"min_gap,omitzero" yaml:"min_gap,omitempty" placeholder:"TIME" help:"Minimum time between two packets that are marked on an interface, whatever their flow, such as 100us."`
-}
-
-// Duration is a time.Duration that is text in YAML and JSON, such as 1m30s.
-type Duration = quantity.Duration
+// Types of settings that tasks and programs have as well.
+type (
+	Duration = wire.Duration
+	Sampling = wire.Sampling
+	Rule     = wire.Rule
+)
 
 // Host is an agent as the planner sees it.
 type Host struct {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"pillion.dev/wire"
 )
 
 func TestTransitIsValidated(t *testing.T) {
@@ -147,7 +149,7 @@ func TestTransitOverlaps(t *testing.T) {
 // lists of the plan that they were copied from.
 func TestRestrictLeavesThePlan(t *testing.T) {
 	plan := Assignment{
-		Sources:      []SourceTask{{Session: "web", Encoding: "native,udp", Modules: []string{"delay", "loss"}, Block: 1}},
+		Sources:      []SourceTask{{Session: "web", Encoding: "native,udp", Modules: []string{"delay", "loss"}, Marking: wire.Marking{Block: 1}}},
 		Destinations: []DestinationTask{{Session: "web", Modules: []string{"segments"}, Block: 1}},
 		Points:       []PointTask{{Session: "web", Point: "clock"}},
 	}

@@ -178,11 +178,7 @@ func (p *problems) sparse(s Spec) {
 	if set, _ := Marked(s.Modules); set != wire.Delay|wire.Loss {
 		p.add("sparse_marks", "sparse marks require the modules delay and loss")
 	}
-	sampled := s.SamplingOf("") != Sampling{}
-	for agent := range s.SamplingFor {
-		sampled = sampled || s.SamplingOf(agent) != Sampling{}
-	}
-	if sampled {
+	if s.samples() {
 		p.add("sparse_marks", "sparse marks cannot be combined with sampling: packets that are not sampled would count as part of the flow")
 	}
 }

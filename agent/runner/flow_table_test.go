@@ -69,7 +69,7 @@ func TestAggregatesAreRows(t *testing.T) {
 	r := newRoad(t)
 	read := task("s", false, time.Second)
 	port := uint16(r.out.LocalAddr().(*net.UDPAddr).Port)
-	read.Flow, read.Filters = "src,dst,dport", []fivetuple.Filter{{Protocol: 17, HasProtocol: true, Sport: port, Dport: 9000}}
+	read.Flow, read.Filters = fivetuple.Src|fivetuple.Dst|fivetuple.Dport, []fivetuple.Filter{{Protocol: 17, HasProtocol: true, Sport: port, Dport: 9000}}
 	d := r.open(present, read)
 	if d.reads.fields != flow.Src|flow.Dst|flow.Dport {
 		t.Errorf("flows by %v", d.reads.fields)
@@ -99,7 +99,7 @@ func (r *road) marksBy(fields flow.Fields) {
 	var marking *Source
 	err := netns.Do(r.from, func() (err error) {
 		marking, err = OpenSource(LocalSource{Device: "out", Lease: source.Forever, Settings: source.Settings{
-			Modules: wire.Delay | wire.Loss, Encodings: wire.EncodingList{wire.UDP}, Flow: fields,
+			Policy: source.Policy{Modules: wire.Delay | wire.Loss, Encodings: wire.EncodingList{wire.UDP}, Marking: wire.Marking{Flow: fields}},
 		}})
 		return err
 	})

@@ -37,7 +37,7 @@ func TestClsactFiltersOfKilledSource(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		settings := source.Settings{Modules: wire.Loss, Encodings: wire.EncodingList{wire.Shim}, StampEvery: 1, Clsact: true}
+		settings := source.Settings{Policy: source.Policy{Modules: wire.Loss, Encodings: wire.EncodingList{wire.Shim}, Marking: wire.Marking{StampEvery: 1}}, Clsact: true}
 		if _, err := source.Open(device, settings); err != nil { // and never closed
 			return err
 		}

@@ -72,7 +72,7 @@ func TestFiltersOfPeers(t *testing.T) {
 func TestFieldsOfPeers(t *testing.T) {
 	var table peerTable
 	tcp, all := readingTask(t, "one", "proto=tcp"), readingTask(t, "two")
-	all.Flow = "src,dst"
+	all.Flow = fivetuple.Src | fivetuple.Dst
 	rules := func(after time.Duration, tasks ...destinationTask) []destination.Rule {
 		peers, _ := table.peers(tasks, after)
 		return peers[netip.MustParsePrefix("192.0.2.1/32")].Rules

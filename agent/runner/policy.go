@@ -7,7 +7,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"time"
 
 	"pillion.dev/probe/source"
 	"pillion.dev/session"
@@ -38,20 +37,7 @@ func policyOf(p session.Policy) (source.Policy, error) {
 	if err != nil {
 		return source.Policy{}, err
 	}
-	fields := fivetuple.All
-	if p.Flow != "" {
-		if fields, err = fivetuple.ParseFields(p.Flow); err != nil {
-			return source.Policy{}, err
-		}
-	}
-	return source.Policy{
-		Flow: fields, Idle: time.Duration(p.Idle), Modules: modules, Extra: extra, Encodings: encodings, StampEvery: p.StampEvery, Sparse: p.SparseMarks, Tagged: p.Authenticated,
-		Sampling: sampling(p.Sampling), HopGap: time.Duration(p.HopsGap), Block: time.Duration(p.Block), Ingress: p.Ingress,
-	}, nil
-}
-
-func sampling(s session.Sampling) source.Sampling {
-	return source.Sampling{Every: s.Every, Random: s.Random, Hash: s.Hash, HashSeed: s.HashSeed, MinGap: time.Duration(s.MinGap)}
+	return source.Policy{Modules: modules, Extra: extra, Encodings: encodings, Tagged: p.Authenticated, Ingress: p.Ingress, Marking: p.Marking}, nil
 }
 
 // choose has the program mark the packets to the peers that are alive and whose addresses are
@@ -156,7 +142,7 @@ func (s *deviceSource) choice(pulse session.Pulse) (choice, error) {
 
 // localChoice is that of a source without a session.
 func localChoice(settings *source.Settings) choice {
-	c := choice{policies: []source.Policy{settings.Policy()}}
+	c := choice{policies: []source.Policy{settings.Policy}}
 	for _, filter := range settings.Rules {
 		c.rules = append(c.rules, source.Rule{Filter: filter})
 	}
@@ -170,9 +156,8 @@ func united(claims []session.Claim) (choice, error) {
 	if err != nil {
 		return choice{}, err
 	}
-	c := choice{of: map[string][]int{}, limits: map[string]string{}}
+	c := choice{rules: rules, of: map[string][]int{}, limits: map[string]string{}}
 	for _, rule := range rules {
-		c.rules = append(c.rules, source.Rule{Filter: rule.Filter, Policy: rule.Policy})
 		for _, claim := range claims {
 			if of := c.of[claim.Session]; policies[rule.Policy].Satisfies(claim) && claim.Wants(rule) && !slices.Contains(of, rule.Policy) {
 				c.of[claim.Session] = append(of, rule.Policy)
@@ -181,7 +166,7 @@ func united(claims []session.Claim) (choice, error) {
 	}
 	for _, claim := range claims {
 		c.limits[claim.Session] = unitedLimit(claim, policies, c.of[claim.Session])
-		if len(policies) < session.PoliciesMax && !slices.Contains(policies, claim.Policy) {
+		if len(policies) < wire.PoliciesMax && !slices.Contains(policies, claim.Policy) {
 			policies = append(policies, claim.Policy)
 		}
 	}

@@ -25,14 +25,13 @@ type portSession struct {
 	modules        []string
 	every          uint32
 	port           uint16
-	flow           string
+	flow           fivetuple.Fields
 }
 
 func (p portSession) source() session.SourceTask {
 	return session.SourceTask{
 		Session: p.name, Peers: []session.Peer{{Agent: "b", Addresses: []string{destinationAddress}}}, Modules: p.modules, Encoding: p.encoding,
-		Family: "any", Filters: []fivetuple.Filter{{Dport: p.port}}, Sampling: session.Sampling{Every: p.every}, Lease: session.Duration(time.Minute),
-		FlowTable: session.FlowTable{Flow: p.flow},
+		Family: "any", Filters: []fivetuple.Filter{{Dport: p.port}}, Marking: wire.Marking{Flow: p.flow, Sampling: wire.Sampling{Every: p.every}}, Lease: session.Duration(time.Minute),
 	}
 }
 
@@ -112,9 +111,9 @@ func TestTwoSessionsOneDevice(t *testing.T) {
 	r := newRoad(t)
 	from, to := newHost(t, r, r.from), newHost(t, r, r.to)
 	both := []portSession{
-		{"whole", "udp", []string{"delay", "loss"}, 0, 9000, ""},
-		{"sampled", "shim", []string{"loss"}, 4, 9001, ""},
-		{"hosts", "udp", []string{"loss"}, 0, 9002, "src,dst"},
+		{"whole", "udp", []string{"delay", "loss"}, 0, 9000, 0},
+		{"sampled", "shim", []string{"loss"}, 4, 9001, 0},
+		{"hosts", "udp", []string{"loss"}, 0, 9002, fivetuple.Src | fivetuple.Dst},
 	}
 	assign(t, from, to, both...)
 	whole, sampled, hosts := r.ofPort(9000), r.ofPort(9001), r.ofPort(9002)
@@ -141,8 +140,8 @@ func TestTwoSessionsOneDevice(t *testing.T) {
 func TestReplaceOnChange(t *testing.T) {
 	r := newRoad(t)
 	from, to := newHost(t, r, r.from), newHost(t, r, r.to)
-	steady := portSession{"steady", "udp", []string{"delay", "loss"}, 0, 9000, ""}
-	others := []portSession{{"shim", "shim", []string{"loss"}, 3, 9001, ""}, {"option", "udp-option", []string{"delay"}, 0, 9002, ""}}
+	steady := portSession{"steady", "udp", []string{"delay", "loss"}, 0, 9000, 0}
+	others := []portSession{{"shim", "shim", []string{"loss"}, 3, 9001, 0}, {"option", "udp-option", []string{"delay"}, 0, 9002, 0}}
 	assign(t, from, to, steady)
 	send := r.ofPort(9000)
 	sent := uint64(0)
@@ -230,7 +229,7 @@ func changed(t *testing.T, round int, port uint16, encodings map[string]int, bef
 func TestChangeFilters(t *testing.T) {
 	r := newRoad(t)
 	var s *Source
-	settings := source.Settings{Modules: wire.Delay | wire.Loss, Encodings: wire.EncodingList{wire.UDP}, Rules: []fivetuple.Filter{{Dport: 9000}}}
+	settings := source.Settings{Policy: source.Policy{Modules: wire.Delay | wire.Loss, Encodings: wire.EncodingList{wire.UDP}}, Rules: []fivetuple.Filter{{Dport: 9000}}}
 	inside := func(do func() error) {
 		t.Helper()
 		if err := netns.Do(r.from, do); err != nil {

@@ -114,7 +114,7 @@ func settingsOf(tasks []sourceTask) (source.Settings, error) {
 	if err != nil {
 		return source.Settings{}, err
 	}
-	return source.Settings{Flows: flowsOf(tasks), Paths: pathsOf(tasks), StartEmpty: true}.By(p), nil
+	return source.Settings{Policy: p, Flows: flowsOf(tasks), Paths: pathsOf(tasks), StartEmpty: true}, nil
 }
 
 // flowsOf returns the size of the table of flows: the largest that a session asks for.

@@ -7,17 +7,18 @@ import (
 	"testing"
 
 	"pillion.dev/session"
+	"pillion.dev/wire"
 	"pillion.dev/wire/fivetuple"
 )
 
 func TestTaskSetsTimeStamps(t *testing.T) {
-	task := sourceTask{SourceTask: session.SourceTask{Modules: []string{"delay", "loss"}, Encoding: "native", StampEvery: 1, SparseMarks: true}}
+	task := sourceTask{SourceTask: session.SourceTask{Modules: []string{"delay", "loss"}, Encoding: "native", Marking: wire.Marking{StampEvery: 1, SparseMarks: true}}}
 	policy, err := policyOf(task.Policy())
-	if err != nil || policy.StampEvery != 1 || !policy.Sparse || policy.Modules != 3 {
+	if err != nil || policy.StampEvery != 1 || !policy.SparseMarks || policy.Modules != 3 {
 		t.Errorf("policy %+v, %v", policy, err)
 	}
 	settings, err := settingsOf([]sourceTask{task})
-	if err != nil || settings.StampEvery != 1 || !settings.Sparse || !settings.StartEmpty {
+	if err != nil || settings.StampEvery != 1 || !settings.SparseMarks || !settings.StartEmpty {
 		t.Errorf("settings %+v, %v", settings, err)
 	}
 }
@@ -28,7 +29,7 @@ func TestUnitedChoice(t *testing.T) {
 	port := host
 	port.Dport = 80
 	claim := func(name, modules string, every uint32, filters ...fivetuple.Filter) session.Claim {
-		return session.Claim{Session: name, Policy: session.Policy{Modules: modules, Encoding: "native", Sampling: session.Sampling{Every: every}}, Filters: filters}
+		return session.Claim{Session: name, Policy: session.Policy{Modules: modules, Encoding: "native", Marking: wire.Marking{Sampling: wire.Sampling{Every: every}}}, Filters: filters}
 	}
 	c, err := united([]session.Claim{claim("a", "delay,loss", 100, host), claim("b", "loss", 2, port), claim("away", "delay", 1)})
 	if err != nil {

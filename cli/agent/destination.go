@@ -18,17 +18,17 @@ import (
 )
 
 type destinationCmd struct {
-	Dev      string        `required:"" placeholder:"DEV" help:"Network interface whose incoming packets are measured."`
-	Hook     string        `default:"tc" enum:"tc,xdp" help:"tc, or xdp on interfaces whose driver has native XDP, which limits their MTU, mostly to about 3500 bytes (${default})."`
-	From     []string      `placeholder:"PREFIX" help:"Accept marks only from these hosts; default: from all. Repeatable."`
-	KeyFile  string        `placeholder:"FILE" help:"Accept only marks with a tag by the key in this file, the same as at the source. Default: marks without a tag."`
-	Interval time.Duration `default:"1s" help:"Interval of rows (${default})."`
-	By       string        `default:"flow" placeholder:"NAME" help:"What a row covers: a flow, a host-port (pair of addresses, protocol and destination port) or a host (pair of addresses) (${default})."`
-	Flow     string        `default:"src,dst,proto,sport,dport" placeholder:"LIST" help:"Fields that packets of one flow have in common, the same as at the source (${default}). Marks numbered by other fields are removed and counted, but not measured."`
-	Flows    int           `default:"16384" help:"Size of the flow table, in flows (${default})."`
-	Idle     time.Duration `default:"2m" help:"Remove a flow after this time without a packet (${default})."`
-	Block    time.Duration `default:"1s" help:"Length of the blocks of the encoding altmark, ${block_range}, the same as at the source (${default})."`
-	Port     uint16        `default:"50253" help:"UDP destination port of the udp encoding (${default})."`
+	Dev      string           `required:"" placeholder:"DEV" help:"Network interface whose incoming packets are measured."`
+	Hook     string           `default:"tc" enum:"tc,xdp" help:"tc, or xdp on interfaces whose driver has native XDP, which limits their MTU, mostly to about 3500 bytes (${default})."`
+	From     []string         `placeholder:"PREFIX" help:"Accept marks only from these hosts; default: from all. Repeatable."`
+	KeyFile  string           `placeholder:"FILE" help:"Accept only marks with a tag by the key in this file, the same as at the source. Default: marks without a tag."`
+	Interval time.Duration    `default:"1s" help:"Interval of rows (${default})."`
+	By       string           `default:"flow" placeholder:"NAME" help:"What a row covers: a flow, a host-port (pair of addresses, protocol and destination port) or a host (pair of addresses) (${default})."`
+	Flow     fivetuple.Fields `default:"src,dst,proto,sport,dport" placeholder:"LIST" help:"Fields that packets of one flow have in common, the same as at the source (${default}). Marks numbered by other fields are removed and counted, but not measured."`
+	Flows    int              `default:"16384" help:"Size of the flow table, in flows (${default})."`
+	Idle     time.Duration    `default:"2m" help:"Remove a flow after this time without a packet (${default})."`
+	Block    time.Duration    `default:"1s" help:"Length of the blocks of the encoding altmark, ${block_range}, the same as at the source (${default})."`
+	Port     uint16           `default:"50253" help:"UDP destination port of the udp encoding (${default})."`
 	recordFlags
 	RecordBytes int      `default:"4194304" placeholder:"BYTES" help:"Size of the ring buffer for records in bytes, a power of two (${default})."`
 	For         []string `default:"all" placeholder:"WHICH" help:"Packets whose marks are read: all; local: those addressed to this host; PREFIX: these, and those that this host forwards to the prefix. Marks in other packets are left in them (${default}). Repeatable."`
@@ -54,7 +54,7 @@ func (c *destinationCmd) Run(ctx context.Context) error {
 	options.Device, options.Interval = c.Dev, c.Interval
 	options.Settings = destination.Settings{
 		XDP: c.Hook == "xdp", Port: c.Port, Flows: c.Flows, Idle: c.Idle,
-		Block: c.Block, RecordBytes: c.RecordBytes, Amend: c.Amend, Clsact: c.Clsact, Traces: c.Hops == session.HopsIOAM,
+		Flow: c.Flow, Block: c.Block, RecordBytes: c.RecordBytes, Amend: c.Amend, Clsact: c.Clsact, Traces: c.Hops == session.HopsIOAM,
 		Strip: strips[c.Strip], IOAMTime: ioamTimes[c.IOAMTime],
 	}
 	var err error
@@ -65,9 +65,6 @@ func (c *destinationCmd) Run(ctx context.Context) error {
 		return err
 	}
 	if options.Granularity, err = destination.ParseGranularity(c.By); err != nil {
-		return fmt.Errorf("%w: %w", command.ErrValue, err)
-	}
-	if options.Flow, err = fivetuple.ParseFields(c.Flow); err != nil {
 		return fmt.Errorf("%w: %w", command.ErrValue, err)
 	}
 	if err := block.Check(c.Block); err != nil {

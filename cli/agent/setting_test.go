@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"reflect"
 	"strings"
 	"testing"
@@ -15,11 +16,8 @@ func TestSettingsHaveOptions(t *testing.T) {
 		for _, program := range s.ByHand {
 			has := false
 			for _, field := range reflect.VisibleFields(programs[program]) {
-				name := field.Tag.Get("name")
-				if name == "" {
-					name = strings.ToLower(field.Name)
-				}
-				has = has || name == strings.ReplaceAll(s.Name, "_", "-")
+				name := cmp.Or(field.Tag.Get("name"), field.Name)
+				has = has || strings.EqualFold(strings.ReplaceAll(name, "-", ""), strings.ReplaceAll(s.Name, "_", ""))
 			}
 			if !has {
 				t.Errorf("pillion-agent %s has no option for %s", program, s.Name)

@@ -22,34 +22,23 @@ type sourceCmd struct {
 	Change sourceChangeCmd `cmd:"" help:"Change which packets a running source marks, and how. What is not given stays as it is; without any option, every packet that matches is marked."`
 }
 
-// sampling is that of the probe.
-func sampling(s session.Sampling) source.Sampling {
-	return source.Sampling{Every: s.Every, Random: s.Random, Hash: s.Hash, HashSeed: s.HashSeed, MinGap: time.Duration(s.MinGap)}
-}
-
 type sourceRunCmd struct {
 	Dev      string        `required:"" placeholder:"DEV" help:"Network interface whose outgoing packets are marked."`
 	Modules  string        `default:"delay,loss" placeholder:"LIST" help:"Metrics to measure, separated by commas, delay or loss among them: ${modules_range} (${default})."`
 	Encoding string        `placeholder:"LIST" help:"Encodings of marks in order of preference, separated by commas: ${encodings}. A packet gets the first one that applies to it (${encoding})."`
 	To       []string      `placeholder:"PREFIX" help:"Mark only packets to these hosts. Those without a destination cannot read encapsulated IPv4 packets, and ignore marks in options. Repeatable."`
 	Filter   []string      `sep:"none" placeholder:"RULE" help:"Mark only packets that match 'src=P dst=P proto=tcp sport=N dport=N'; all parts are optional. Repeatable: a packet has to match one rule."`
-	Flow     string        `default:"src,dst,proto,sport,dport" placeholder:"LIST" help:"Fields that packets of one flow have in common, separated by commas: src and dst, and any of proto, sport and dport; the same at the destination (${default})."`
 	Flows    int           `default:"65536" help:"Size of the flow table, in flows (${default})."`
-	Idle     time.Duration `default:"1m" help:"Remove a flow after this time without a packet (${default})."`
-	Stamp    uint32        `name:"stamp-every" default:"16" placeholder:"N" help:"Put a time stamp into one packet in N of a fast flow, chosen at random, and into every packet of a flow with fewer than 8 N packets/s; 1: into every packet (${default})."`
-	Sparse   bool          `name:"sparse-marks" help:"Mark only packets with a time stamp, and count the others: costs least. Loss is exact from one mark to the next; duplicates and reordering are not detected."`
 	Hops     string        `enum:"off,ioam" default:"off" placeholder:"HOW" help:"ioam: once per --hops-gap, add an empty trace of IOAM to an IPv6 packet, into which routers write the time, for the delay of each hop; other packets keep their encoding. off: no traces (${default})."`
-	HopsGap  time.Duration `default:"100ms" placeholder:"TIME" help:"With --hops ioam: minimum time between two packets with a trace on this interface, at least 10ms (${default})."`
 	Port     uint16        `default:"50253" help:"UDP destination port of the udp encoding (${default})."`
 	Validate string        `name:"path-validation" enum:"auto,off" default:"auto" placeholder:"WHEN" help:"auto: mark packets to a host only after path probes have shown that marked packets arrive there; off: mark them at once (${default})."`
-	Block    time.Duration `default:"1s" help:"Length of the blocks of the encoding altmark, ${block_range}, in whole milliseconds; the same at the destination (${default})."`
 	KeyFile  string        `placeholder:"FILE" help:"Authenticate marks by a tag, with the key in this file: 32 hexadecimal digits (openssl rand -hex 16), the same at the destination. Others can then neither forge nor replay marks. The clocks of both hosts must agree within 17 s, and NAT must not change addresses or ports. Default: no tags."`
 	Lease    leaseFlag     `default:"10s" placeholder:"TIME" help:"Stop marking if this program has not responded for this long; 0 disables the lease (${default})."`
 	Interval time.Duration `default:"1s" help:"Interval of the live view (${default})."`
 	JSON     bool          `name:"json" help:"Print JSON, one object per line."`
 	Clsact   bool          `hidden:"" help:"Use clsact even if the kernel has tcx."`
 	recordFlags
-	session.Sampling
+	wire.Marking
 }
 
 // leaseFlag is a duration in which 0 means no limit.
@@ -85,17 +74,17 @@ func (c *sourceRunCmd) Run(ctx context.Context) error {
 }
 
 func (c *sourceRunCmd) settings() (source.Settings, error) {
-	settings := source.Settings{
-		Encodings: wire.DefaultEncodings(), Port: c.Port, Flows: c.Flows, Idle: c.Idle, StampEvery: c.Stamp,
-		Block: c.Block, Sparse: c.Sparse, Sampling: sampling(c.Sampling),
-		ValidatePaths: c.Validate == "auto", Clsact: c.Clsact,
-	}
+	settings := source.Settings{Port: c.Port, Flows: c.Flows, ValidatePaths: c.Validate == "auto", Clsact: c.Clsact}
+	settings.Encodings = wire.DefaultEncodings()
 	var err error
 	if settings.Modules, settings.Extra, err = session.ParseModules(c.Modules); err != nil {
 		return settings, fmt.Errorf("%w: %w", command.ErrValue, err)
 	}
-	if settings.Flow, err = fivetuple.ParseFields(c.Flow); err != nil {
+	if settings.Marking, err = session.CompleteMarking(c.Marking); err != nil {
 		return settings, fmt.Errorf("%w: %w", command.ErrValue, err)
+	}
+	if c.Hops != session.HopsIOAM {
+		settings.HopsGap = 0
 	}
 	if c.Encoding != "" {
 		if settings.Encodings, err = wire.ParseEncodings(c.Encoding); err != nil {
@@ -105,16 +94,7 @@ func (c *sourceRunCmd) settings() (source.Settings, error) {
 	if c.Flows < 1 || c.Flows > 1<<24 {
 		return settings, fmt.Errorf("read flow table size: %w: %d is not between 1 and 2^24", command.ErrValue, c.Flows)
 	}
-	if c.Stamp < 1 || c.Stamp > source.StampEveryMax {
-		return settings, fmt.Errorf("read interval of time stamps: %w: %d is not between 1 and %d packets", command.ErrValue, c.Stamp, source.StampEveryMax)
-	}
-	if c.Hops == session.HopsIOAM {
-		if c.HopsGap < session.HopsGapLeast {
-			return settings, fmt.Errorf("read gap between traced packets: %w: %v is less than %v", command.ErrValue, c.HopsGap, session.HopsGapLeast)
-		}
-		settings.HopGap = c.HopsGap
-	}
-	if err := block.Check(c.Block); err != nil {
+	if err := block.Check(time.Duration(settings.Block)); err != nil {
 		return settings, fmt.Errorf("%w: %w", command.ErrValue, err)
 	}
 	if c.KeyFile != "" {
@@ -161,12 +141,12 @@ func prefixes(texts []string) ([]netip.Prefix, error) {
 }
 
 type sourceChangeCmd struct {
-	Dev      string   `required:"" placeholder:"DEV" help:"Network interface on which the source runs."`
-	Modules  string   `placeholder:"LIST" help:"Metrics to measure, separated by commas: ${modules_range}."`
-	Encoding string   `placeholder:"LIST" help:"Encodings of marks in order of preference, separated by commas: ${encodings}."`
-	To       []string `placeholder:"PREFIX" help:"Mark only packets to these hosts. Replaces the hosts and filters of the source. Repeatable."`
-	Filter   []string `sep:"none" placeholder:"RULE" help:"Mark only packets that match 'src=P dst=P proto=tcp sport=N dport=N'. Replaces the hosts and filters of the source. Repeatable."`
-	session.Sampling
+	Dev      string        `required:"" placeholder:"DEV" help:"Network interface on which the source runs."`
+	Modules  string        `placeholder:"LIST" help:"Metrics to measure, separated by commas: ${modules_range}."`
+	Encoding string        `placeholder:"LIST" help:"Encodings of marks in order of preference, separated by commas: ${encodings}."`
+	To       []string      `placeholder:"PREFIX" help:"Mark only packets to these hosts. Replaces the hosts and filters of the source. Repeatable."`
+	Filter   []string      `sep:"none" placeholder:"RULE" help:"Mark only packets that match 'src=P dst=P proto=tcp sport=N dport=N'. Replaces the hosts and filters of the source. Repeatable."`
+	Sampling wire.Sampling `embed:""`
 }
 
 // Run asks the running source.
@@ -175,11 +155,11 @@ func (c *sourceChangeCmd) Run() error {
 	if err != nil {
 		return err
 	}
-	change := agent.Change{Modules: c.Modules, Encoding: c.Encoding, Sampling: sampling(c.Sampling)}
+	change := agent.Change{Modules: c.Modules, Encoding: c.Encoding, Sampling: c.Sampling}
 	for _, rule := range rules {
 		change.Filters = append(change.Filters, rule.String())
 	}
 	others := c.Modules != "" || c.Encoding != "" || len(rules) > 0
-	change.Sampled = !others || c.Sampling != session.Sampling{}
+	change.Sampled = !others || c.Sampling != wire.Sampling{}
 	return agent.ChangeSource(c.Dev, change)
 }

@@ -34,7 +34,7 @@ func measure(from host, out string, to host, in string, encodings string, addres
 	if err != nil {
 		t.Fatal(err)
 	}
-	settings := source.Settings{Modules: wire.Delay | wire.Loss, Encodings: list}
+	settings := source.Settings{Policy: source.Policy{Modules: wire.Delay | wire.Loss, Encodings: list}}
 	for _, a := range addresses {
 		settings.Rules = append(settings.Rules, fivetuple.Filter{Dst: netip.PrefixFrom(a, a.BitLen())})
 	}

@@ -4,11 +4,12 @@ import (
 	"encoding/binary"
 	"net/netip"
 
+	"pillion.dev/wire"
 	"pillion.dev/wire/fivetuple"
 )
 
-// RulesMax is how many rules a program can have at once: RULES_MAX of probe/bpf/rule.h.
-const RulesMax = 64
+// RulesMax is how many rules a program can have at once.
+const RulesMax = wire.RulesMax
 
 // Rule is struct rule of probe/bpf/rule.h.
 type Rule struct {

@@ -103,7 +103,7 @@ func tagModules(tagged bool) wire.Module {
 func measureToy(t *testing.T, toy *module.Descriptor, row toyRow) error {
 	key := wire.Key{1, 2, 3}
 	settings := source.Settings{
-		Modules: row.modules, Extra: []string{"hop-count"}, Encodings: wire.EncodingList{row.encoding}, StampEvery: 1, Tagged: row.tagged, Sparse: row.sparse, Flow: row.flow,
+		Policy: source.Policy{Modules: row.modules, Extra: []string{"hop-count"}, Encodings: wire.EncodingList{row.encoding}, Tagged: row.tagged, Marking: wire.Marking{StampEvery: 1, SparseMarks: row.sparse, Flow: row.flow}},
 	}
 	peers := destination.Peers{}
 	if row.tagged {

@@ -14,25 +14,20 @@ import (
 var ErrBlocks = errors.New("blocks of packets")
 
 // hasBlocks reports whether some marks carry the block of their packet.
-func hasBlocks(settings Settings) bool {
-	return slices.ContainsFunc(settings.Encodings, func(e wire.Encoding) bool { return e.Carries()&wire.CarriesBlock != 0 })
+func (p *Policy) hasBlocks() bool {
+	return slices.ContainsFunc(p.Encodings, func(e wire.Encoding) bool { return e.Carries()&wire.CarriesBlock != 0 })
 }
 
-func checkBlocks(settings Settings) error {
-	if !hasBlocks(settings) {
+func (p *Policy) checkBlocks() error {
+	if !p.hasBlocks() {
 		return nil
 	}
-	if settings.Block != 0 {
-		if err := block.Check(settings.Block); err != nil {
+	if p.Block != 0 {
+		if err := block.Check(time.Duration(p.Block)); err != nil {
 			return err
 		}
 	}
-	return checkBlocksSampling(settings.Sampling)
-}
-
-// checkBlocksSampling: all packets of a block have its colour.
-func checkBlocksSampling(s Sampling) error {
-	if !s.all() {
+	if !p.Sampling.All() { // all packets of a block have its colour
 		return fmt.Errorf("%w (%v) cannot be combined with sampling", ErrBlocks, wire.AltMark)
 	}
 	return nil
@@ -43,15 +38,16 @@ func checkBlocksSampling(s Sampling) error {
 func (s *Source) Blocks() (counts []block.Count, missed uint64, err error) {
 	s.tables.Lock()
 	defer s.tables.Unlock()
-	counts, _, err = s.blocks.Read(s.objects.ModuleStates, s.clock.Now(), s.variants[s.places[0]].policy.Block)
+	s.blocks.Idle = s.longestIdle()
+	counts, _, err = s.blocks.Read(s.objects.ModuleStates, s.clock.Now(), time.Duration(s.variants[s.places[0]].policy.Block))
 	return counts, s.blocks.Missed, err
 }
 
 // BlocksEvery is how often to call Blocks; 0: no marks carry blocks.
 func (s *Source) BlocksEvery() (every time.Duration) {
 	for _, place := range s.places {
-		if p := s.variants[place].policy; hasBlocks(s.settings.By(p)) && (every == 0 || p.Block < every) {
-			every = p.Block
+		if p := s.variants[place].policy; p.hasBlocks() && (every == 0 || time.Duration(p.Block) < every) {
+			every = time.Duration(p.Block)
 		}
 	}
 	return every / 2

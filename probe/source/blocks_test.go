@@ -102,15 +102,16 @@ func TestBlocksOfALength(t *testing.T) {
 	now := time.Unix(1_700_000_010, 500e6)
 	s.setClock(t, now)
 	s.mark(t, packet)
-	policy := s.settings.Policy()
-	policy.Block = 100 * time.Millisecond
+	policy := s.settings.complete()
+	short := 100 * time.Millisecond
+	policy.Block = wire.Duration(short)
 	if err := s.SetPolicies([]Policy{policy}, []Rule{{}}, nil); err != nil {
 		t.Fatal(err)
 	}
 	s.setClock(t, now) // loading took a while
 	run(t, s.variants[s.places[0]].programs.SourceTc, packet)
-	counts := append(s.blocksAt(t, now.Add(200*time.Millisecond), policy.Block), s.blocksAt(t, now.Add(time.Second), policy.Block)...)
-	if len(counts) != 2 || counts[0].Period != policy.Block || counts[1].Period != time.Second || counts[0].Packets != 1 || counts[1].Packets != 1 {
+	counts := append(s.blocksAt(t, now.Add(200*time.Millisecond), short), s.blocksAt(t, now.Add(time.Second), short)...)
+	if len(counts) != 2 || counts[0].Period != short || counts[1].Period != time.Second || counts[0].Packets != 1 || counts[1].Packets != 1 {
 		t.Errorf("%+v", counts)
 	}
 
@@ -131,16 +132,16 @@ func TestBlocksRefuse(t *testing.T) {
 	settings := all(wire.AltMark, wire.Delay|wire.Loss)
 	sampled, long := settings, settings
 	sampled.Sampling.Every = 2
-	long.Block = 2 * time.Minute
-	if err := checkSettings(sampled); !errors.Is(err, ErrBlocks) {
+	long.Block = wire.Duration(2 * time.Minute)
+	if err := sampled.check(); !errors.Is(err, ErrBlocks) {
 		t.Errorf("sampling: %v", err)
 	}
-	if err := checkSettings(long); !errors.Is(err, block.ErrPeriod) {
+	if err := long.check(); !errors.Is(err, block.ErrPeriod) {
 		t.Errorf("blocks of two minutes: %v", err)
 	}
 	settings.Flows = 1
 	s := open(t, settings)
-	if err := s.Sample(Sampling{Random: 2}); !errors.Is(err, ErrBlocks) {
+	if err := s.Sample(wire.Sampling{Random: 2}); !errors.Is(err, ErrBlocks) {
 		t.Errorf("change of the sampling: %v", err)
 	}
 	packet := blockPacket(t)
@@ -160,7 +161,7 @@ func TestBlocksRefuse(t *testing.T) {
 // TestBlocksBeforeMarking: a source that does not mark yet has missed no blocks since 1970.
 func TestBlocksBeforeMarking(t *testing.T) {
 	settings := all(wire.AltMark, wire.Loss)
-	settings.Block = time.Minute
+	settings.Block = wire.Duration(time.Minute)
 	s := open(t, settings)
 	s.clock = clock.Follower{}
 	if err := s.prepare(settings); err != nil {

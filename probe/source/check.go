@@ -1,7 +1,6 @@
 package source
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 
@@ -12,18 +11,20 @@ import (
 // ErrSparse refuses sparse marks together with other settings.
 var ErrSparse = errors.New("sparse marks")
 
-func checkSparse(settings Settings) error {
+func (p *Policy) checkSparse() error {
 	switch {
-	case settings.Modules != wire.Delay|wire.Loss:
+	case !p.SparseMarks:
+		return nil
+	case p.Modules != wire.Delay|wire.Loss:
 		return fmt.Errorf("%w require the modules delay and loss", ErrSparse)
-	case cmp.Or(settings.Flow, flow.All) != flow.All:
+	case p.Fields() != flow.All:
 		return fmt.Errorf("%w require flows by address, protocol and port", ErrSparse)
-	case !settings.Sampling.all():
+	case !p.Sampling.All():
 		return fmt.Errorf("%w cannot be combined with sampling", ErrSparse)
-	case settings.HopGap > 0:
+	case p.HopsGap > 0:
 		return fmt.Errorf("%w cannot be combined with traces of hops", ErrSparse)
 	}
-	for _, e := range settings.Encodings {
+	for _, e := range p.Encodings {
 		if e.Carries()&wire.CarriesSparse == 0 {
 			return fmt.Errorf("%w cannot travel as %v", ErrSparse, e)
 		}
@@ -36,10 +37,10 @@ func checkSparse(settings Settings) error {
 var ErrAggregate = errors.New("aggregated flows")
 
 // checkAggregate refuses encodings whose marks cannot name the fields by which flows are told apart.
-func checkAggregate(settings Settings) error {
-	for _, e := range settings.Encodings {
-		if e.Carries()&wire.CarriesSparse == 0 {
-			return fmt.Errorf("%w (%v) cannot be numbered in %v: use --flow %v, or another encoding", ErrAggregate, settings.Flow, e, flow.All)
+func (p *Policy) checkAggregate() error {
+	for _, e := range p.Encodings {
+		if p.Fields() != flow.All && e.Carries()&wire.CarriesSparse == 0 {
+			return fmt.Errorf("%w (%v) cannot be numbered in %v: use --flow %v, or another encoding", ErrAggregate, p.Flow, e, flow.All)
 		}
 	}
 	return nil

@@ -57,7 +57,7 @@ func TestClearedCallbacks(t *testing.T) {
 	for family, address := range map[string]string{"ipv4": "127.0.0.1", "ipv6": "::1"} {
 		t.Run(family, func(t *testing.T) {
 			name := namespace.New(t)
-			s := openOnLoopback(t, name, Settings{Modules: wire.Delay | wire.Loss, Encodings: wire.EncodingList{wire.TCPOption}})
+			s := openOnLoopback(t, name, Settings{Policy: Policy{Modules: wire.Delay | wire.Loss, Encodings: wire.EncodingList{wire.TCPOption}}})
 			connect(t, name, address).echo(t)
 			if tally := s.mustTally(t); tally.Connections.Cleared != 0 || tally.Skipped["tcp_callbacks"] != 0 {
 				t.Errorf("before: %+v", tally)

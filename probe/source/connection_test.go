@@ -64,7 +64,7 @@ func TestConnectionsGetRoom(t *testing.T) {
 			existing := connect(t, name, address)
 			existing.echo(t)
 			s := openOnLoopback(t, name, Settings{
-				Modules: wire.Delay | wire.Loss, Encodings: wire.EncodingList{wire.TCPOption}, StartEmpty: true,
+				Policy: Policy{Modules: wire.Delay | wire.Loss, Encodings: wire.EncodingList{wire.TCPOption}}, StartEmpty: true,
 			})
 			rounds := func(rules []fivetuple.Filter) (marked, connections uint64) {
 				t.Helper()
@@ -137,9 +137,9 @@ func TestConnectionsBesideOtherSources(t *testing.T) {
 		t.Fatal(err)
 	}
 	option := wire.EncodingList{wire.TCPOption}
-	openOn(t, name, idle, Settings{Modules: wire.Loss, Encodings: option})
-	openOnLoopback(t, elsewhere, Settings{Modules: wire.Loss, Encodings: option})
-	s := openOnLoopback(t, name, Settings{Modules: wire.Loss, Encodings: option, Tagged: true})
+	openOn(t, name, idle, Settings{Policy: Policy{Modules: wire.Loss, Encodings: option}})
+	openOnLoopback(t, elsewhere, Settings{Policy: Policy{Modules: wire.Loss, Encodings: option}})
+	s := openOnLoopback(t, name, Settings{Policy: Policy{Modules: wire.Loss, Encodings: option, Tagged: true}})
 	if err := s.SetKeys(map[netip.Prefix]wire.Key{everywhere[0]: pairKey}); err != nil {
 		t.Fatal(err)
 	}
@@ -154,10 +154,10 @@ func TestConnectionsBesideOtherSources(t *testing.T) {
 // of those of a third none.
 func TestConnectionsOfPolicies(t *testing.T) {
 	name := namespace.New(t)
-	s := openOnLoopback(t, name, Settings{Modules: wire.Loss, Encodings: wire.EncodingList{wire.Native, wire.Shim}, StartEmpty: true})
+	s := openOnLoopback(t, name, Settings{Policy: Policy{Modules: wire.Loss, Encodings: wire.EncodingList{wire.Native, wire.Shim}}, StartEmpty: true})
 	option := wire.EncodingList{wire.TCPOption}
 	to := func(prefix string, policy int) Rule {
-		return Rule{fivetuple.Filter{Protocol: 6, HasProtocol: true, Dst: netip.MustParsePrefix(prefix)}, policy}
+		return Rule{Filter: fivetuple.Filter{Protocol: 6, HasProtocol: true, Dst: netip.MustParsePrefix(prefix)}, Policy: policy}
 	}
 	policies := []Policy{
 		{Modules: wire.Loss, Encodings: option}, {Modules: wire.Delay | wire.Loss, Encodings: option, Tagged: true},

@@ -49,11 +49,11 @@ func TestFastPathDecidesAsTheGeneralOne(t *testing.T) {
 	both := wire.Delay | wire.Loss
 	noSlots := func(spec *ebpf.CollectionSpec) error { return spec.Variables[sourceVarSlotMask].Set(uint32(0)) }
 	for name, settings := range map[string]Settings{
-		"numbers":       {Modules: wire.Loss, Encodings: wire.EncodingList{wire.TCPOption}},
-		"stamps":        {Modules: both, Encodings: wire.EncodingList{wire.TCPOption}, StampEvery: 1},
-		"delay":         {Modules: wire.Delay, Encodings: wire.EncodingList{wire.TCPOption}, StampEvery: 1},
+		"numbers":       {Policy: Policy{Modules: wire.Loss, Encodings: wire.EncodingList{wire.TCPOption}}},
+		"stamps":        {Policy: Policy{Modules: both, Encodings: wire.EncodingList{wire.TCPOption}, Marking: wire.Marking{StampEvery: 1}}},
+		"delay":         {Policy: Policy{Modules: wire.Delay, Encodings: wire.EncodingList{wire.TCPOption}, Marking: wire.Marking{StampEvery: 1}}},
 		"sparse marks":  sparsely(4, wire.TCPOption),
-		"not preferred": {Modules: wire.Loss, Encodings: wire.EncodingList{wire.Native, wire.TCPOption}},
+		"not preferred": {Policy: Policy{Modules: wire.Loss, Encodings: wire.EncodingList{wire.Native, wire.TCPOption}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fast, general := open(t, settings), open(t, settings, noSlots)

@@ -52,8 +52,7 @@ func TestHopGap(t *testing.T) {
 		{"general path", ipv6("2001:db8::1", "2001:db8::2", 132, ported(1, 2, []byte("x"))), wire.Native, false},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			settings := Settings{Modules: wire.Delay | wire.Loss, StampEvery: 1, HopGap: time.Hour,
-				Encodings: wire.EncodingList{wire.UDPOption, wire.TCPOption, wire.Native}}
+			settings := Settings{Policy: Policy{Modules: wire.Delay | wire.Loss, Encodings: wire.EncodingList{wire.UDPOption, wire.TCPOption, wire.Native}, Marking: wire.Marking{StampEvery: 1, HopsGap: wire.Duration(time.Hour)}}}
 			if row.tagged {
 				settings = tagged(settings)
 			}
@@ -87,8 +86,7 @@ func TestHopGap(t *testing.T) {
 // TestHopGapSpares: what routers cannot or must not write into keeps its usual mark, and leaves
 // the turn to the next packet.
 func TestHopGapSpares(t *testing.T) {
-	s := open(t, Settings{Modules: wire.Delay | wire.Loss, StampEvery: 1, HopGap: time.Hour,
-		Encodings: wire.EncodingList{wire.UDPOption, wire.Native, wire.UDP}})
+	s := open(t, Settings{Policy: Policy{Modules: wire.Delay | wire.Loss, Encodings: wire.EncodingList{wire.UDPOption, wire.Native, wire.UDP}, Marking: wire.Marking{StampEvery: 1, HopsGap: wire.Duration(time.Hour)}}})
 	s.due(t)
 	fits := 1500 - 40 - wire.IOAMTrace.Overhead(wire.Delay|wire.Loss) - 8
 	for _, row := range []struct {
@@ -106,7 +104,7 @@ func TestHopGapSpares(t *testing.T) {
 		}
 	}
 	sparse := sparsely(4, wire.UDPOption)
-	sparse.HopGap = time.Second
+	sparse.HopsGap = wire.Duration(time.Second)
 	if _, err := specification(hookDevice, sparse, 0); err == nil {
 		t.Error("sparse marks with traces of hops are accepted")
 	}
@@ -114,8 +112,7 @@ func TestHopGapSpares(t *testing.T) {
 
 // TestHopGapIsValidated: until such packets are known to arrive, the usual mark is used.
 func TestHopGapIsValidated(t *testing.T) {
-	s := open(t, Settings{Modules: wire.Delay | wire.Loss, StampEvery: 1, HopGap: time.Hour,
-		Encodings: wire.EncodingList{wire.UDPOption}, ValidatePaths: true})
+	s := open(t, Settings{Policy: Policy{Modules: wire.Delay | wire.Loss, Encodings: wire.EncodingList{wire.UDPOption}, Marking: wire.Marking{StampEvery: 1, HopsGap: wire.Duration(time.Hour)}}, ValidatePaths: true})
 	packet := ipv6("2001:db8::1", "2001:db8::2", 17, ported(1, 2, []byte("x")))
 	s.validate(t, "2001:db8::2", wire.UDPOption, Passed)
 	s.due(t)
@@ -138,7 +135,7 @@ func TestHopGapIsValidated(t *testing.T) {
 func TestHopGapAndSampling(t *testing.T) {
 	for _, e := range []wire.Encoding{wire.UDPOption, wire.Native} {
 		t.Run(e.String(), func(t *testing.T) {
-			s := open(t, Settings{Modules: both, StampEvery: 1, HopGap: time.Hour, Encodings: wire.EncodingList{e}, Sampling: Sampling{Every: 3}})
+			s := open(t, Settings{Policy: Policy{Modules: both, Encodings: wire.EncodingList{e}, Marking: wire.Marking{StampEvery: 1, HopsGap: wire.Duration(time.Hour), Sampling: wire.Sampling{Every: 3}}}})
 			packet := ipv6("2001:db8::1", "2001:db8::2", 17, ported(1, 2, []byte("x")))
 			var got []wire.Encoding
 			for i := range 12 {
@@ -165,10 +162,10 @@ func TestHopGapAndSampling(t *testing.T) {
 // TestHopGapOfPolicies: the packets of a policy do not take the turns of another one, and path
 // probes find the one that has the encoding.
 func TestHopGapOfPolicies(t *testing.T) {
-	s := open(t, Settings{Modules: both, Encodings: wire.EncodingList{wire.Native}, StartEmpty: true})
-	usual := Policy{Modules: both, Encodings: wire.EncodingList{wire.Native}, StampEvery: 1}
+	s := open(t, Settings{Policy: Policy{Modules: both, Encodings: wire.EncodingList{wire.Native}}, StartEmpty: true})
+	usual := Policy{Modules: both, Encodings: wire.EncodingList{wire.Native}, Marking: wire.Marking{StampEvery: 1}}
 	often, seldom := usual, usual
-	often.HopGap, seldom.HopGap = time.Nanosecond, time.Hour
+	often.HopsGap, seldom.HopsGap = 1, wire.Duration(time.Hour)
 	s.setPoliciesOf(t, []Policy{usual, often, seldom}, []Rule{toPort(1000, 0), toPort(1001, 1), toPort(1002, 2)})
 	for round := range 3 {
 		for port, want := range map[uint16]string{1000: "native", 1001: "ioam-trace", 1002: "native"} {

@@ -16,7 +16,7 @@ var forwarded = map[int]uint32{contextIngressIfindex: 1}
 
 // withIngress are the settings of an edge.
 func withIngress(tagged bool, encodings ...wire.Encoding) Settings {
-	return Settings{Modules: wire.Delay | wire.Loss, StampEvery: 1, Encodings: encodings, Tagged: tagged, Ingress: 42}
+	return Settings{Policy: Policy{Modules: wire.Delay | wire.Loss, Encodings: encodings, Tagged: tagged, Ingress: 42, Marking: wire.Marking{StampEvery: 1}}}
 }
 
 // keysIf returns the keys of marks with tags.
@@ -52,7 +52,7 @@ func TestIngressOption(t *testing.T) {
 				if add := row.encoding.Size(wire.Delay|wire.Loss, tagged, false, ingressBytes); len(out)-len(row.packet) != add {
 					t.Errorf("%d bytes added, package wire says %d", len(out)-len(row.packet), add)
 				}
-				if p := settings.Policy(); len(out)-len(row.packet) != p.overhead(row.encoding) {
+				if p := settings.complete(); len(out)-len(row.packet) != p.overhead(row.encoding) {
 					t.Errorf("%d bytes added, path probes count %d", len(out)-len(row.packet), p.overhead(row.encoding))
 				}
 			})
@@ -77,7 +77,7 @@ func TestIngressInStandards(t *testing.T) {
 			if want := len(packet) + row.encoding.Size(row.modules, row.tagged, false, 0) + 8; len(out) != want {
 				t.Fatalf("%x: %d bytes, want %d", out, len(out), want)
 			}
-			if p := settings.Policy(); len(out)-len(packet) != p.overhead(row.encoding) {
+			if p := settings.complete(); len(out)-len(packet) != p.overhead(row.encoding) {
 				t.Errorf("%d bytes added, path probes count %d", len(out)-len(packet), p.overhead(row.encoding))
 			}
 			at := bytes.Index(out, []byte{0x3e, 5, 2, 0, 0, 0, 42})
@@ -168,14 +168,14 @@ func TestExistingMarkIsLeft(t *testing.T) {
 // TestIngressRefused: settings that would leave packets without a number.
 func TestIngressRefused(t *testing.T) {
 	sparse, aggregate, large := withIngress(false, wire.Native), withIngress(false, wire.Native), withIngress(false, wire.Native)
-	sparse.Sparse, sparse.Flow, large.Ingress = true, flow.All, wire.IngressMax+1
+	sparse.SparseMarks, sparse.Flow, large.Ingress = true, flow.All, wire.IngressMax+1
 	aggregate.Flow = flow.Src | flow.Dst
 	for _, row := range []struct {
 		name     string
 		settings Settings
 		refused  bool
 	}{{"sparse", sparse, true}, {"large", large, true}, {"aggregate", aggregate, false}} {
-		if err := checkSettings(row.settings); (err != nil) != row.refused {
+		if err := row.settings.check(); (err != nil) != row.refused {
 			t.Errorf("%s: %v", row.name, err)
 		}
 	}

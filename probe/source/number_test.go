@@ -60,12 +60,12 @@ func TestOutcomesOfSettings(t *testing.T) {
 		packet   []byte
 		want     string
 	}{
-		{"IPv6 off", Settings{Modules: wire.Loss, Encodings: wire.EncodingList{wire.UDP}}, plain6, "encoding"},
-		{"IPv4 off", Settings{Modules: wire.Loss, Encodings: wire.EncodingList{wire.Native}}, plain4, "encoding"},
+		{"IPv6 off", Settings{Policy: Policy{Modules: wire.Loss, Encodings: wire.EncodingList{wire.UDP}}}, plain6, "encoding"},
+		{"IPv4 off", Settings{Policy: Policy{Modules: wire.Loss, Encodings: wire.EncodingList{wire.Native}}}, plain4, "encoding"},
 		{"just too large", all(wire.UDP, wire.Delay|wire.Loss), big, "mtu"},
 		{"just fits", all(wire.UDP, wire.Delay|wire.Loss), seal4(big[:len(big)-1]), "marked"},
 		{"to the port of marks", all(wire.UDP, wire.Loss), ipv4("192.0.2.1", "198.51.100.2", 17, ported(1, 50253, nil)), "existing_option"},
-		{"to another port of marks", Settings{Modules: wire.Loss, Encodings: wire.EncodingList{wire.UDP}, Port: 4000}, ipv4("192.0.2.1", "198.51.100.2", 17, ported(1, 4000, nil)), "existing_option"},
+		{"to another port of marks", Settings{Policy: Policy{Modules: wire.Loss, Encodings: wire.EncodingList{wire.UDP}}, Port: 4000}, ipv4("192.0.2.1", "198.51.100.2", 17, ported(1, 4000, nil)), "existing_option"},
 		{"to everybody", all(wire.Shim, wire.Loss), ipv4("192.0.2.1", "255.255.255.255", 17, ported(1, 2, nil)), "multicast"},
 	}
 	for _, row := range rows {
@@ -171,18 +171,18 @@ func TestSampling(t *testing.T) {
 	spread := func(p float64) float64 { return 6 * math.Sqrt(n*p*(1-p)) }
 	rows := []struct {
 		name         string
-		sampling     Sampling
+		sampling     wire.Sampling
 		want, spread float64
 	}{
-		{"all", Sampling{}, n, 0},
-		{"one in ten", Sampling{Every: 10}, n / 10, 0},
-		{"one in one", Sampling{Every: 1, Random: 1}, n, 0},
-		{"at random one in two", Sampling{Random: 2}, n / 2, spread(1. / 2)},
-		{"at random one in twenty", Sampling{Random: 20}, n / 20, spread(1. / 20)},
-		{"one in five, of these one in two", Sampling{Every: 5, Random: 2}, n / 10, 6 * math.Sqrt(n/5*0.25)},
-		{"one an hour", Sampling{MinGap: time.Hour}, 1, 0},
-		{"one an hour again", Sampling{MinGap: time.Hour}, 1, 0},
-		{"all again", Sampling{}, n, 0},
+		{"all", wire.Sampling{}, n, 0},
+		{"one in ten", wire.Sampling{Every: 10}, n / 10, 0},
+		{"one in one", wire.Sampling{Every: 1, Random: 1}, n, 0},
+		{"at random one in two", wire.Sampling{Random: 2}, n / 2, spread(1. / 2)},
+		{"at random one in twenty", wire.Sampling{Random: 20}, n / 20, spread(1. / 20)},
+		{"one in five, of these one in two", wire.Sampling{Every: 5, Random: 2}, n / 10, 6 * math.Sqrt(n/5*0.25)},
+		{"one an hour", wire.Sampling{MinGap: wire.Duration(time.Hour)}, 1, 0},
+		{"one an hour again", wire.Sampling{MinGap: wire.Duration(time.Hour)}, 1, 0},
+		{"all again", wire.Sampling{}, n, 0},
 	}
 	s := open(t, all(wire.UDP, wire.Loss))
 	onOneCPU(t)
@@ -215,7 +215,7 @@ func TestSampling(t *testing.T) {
 			}
 		})
 	}
-	if err := s.Sample(Sampling{MinGap: -1}); err == nil {
+	if err := s.Sample(wire.Sampling{MinGap: -1}); err == nil {
 		t.Error("a negative gap was taken")
 	}
 }

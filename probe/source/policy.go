@@ -7,8 +7,8 @@ import (
 	"maps"
 	"math"
 	"net/netip"
+	"reflect"
 	"slices"
-	"time"
 
 	"github.com/cilium/ebpf"
 
@@ -20,69 +20,50 @@ import (
 	"pillion.dev/wire/fivetuple"
 )
 
-// PoliciesMax is how many policies there can be at once: POLICIES_MAX of policy.h.
-const PoliciesMax = 16
+// PoliciesMax is how many policies there can be at once.
+const PoliciesMax = wire.PoliciesMax
 
 // ErrPolicies marks policies that a source cannot have.
 var ErrPolicies = errors.New("bad policies")
 
-// A Policy is how the packets of a rule are marked. The fields mean what those of Settings do.
+// Rule has a policy mark packets.
+type Rule = wire.Rule
+
+// A Policy is how the packets of a rule are marked.
 type Policy struct {
-	Modules    wire.Module
-	Extra      []string
-	Encodings  wire.EncodingList
-	Flow       flow.Fields
-	StampEvery uint32
-	Sparse     bool
-	Tagged     bool
-	Sampling   Sampling
-	// Idle is how long flows stay in the table without a packet; 0: Settings.Idle.
-	Idle   time.Duration
-	HopGap time.Duration
-	Block  time.Duration
-	// Ingress is Settings.Ingress.
+	Modules wire.Module
+	// Extra are modules with options of their own, by name: marks carry them whose encoding
+	// does (wire.CarriesModules).
+	Extra []string
+	// Encodings of marks: a packet gets the first that applies to it. A packet to which
+	// none applies stays unmarked.
+	Encodings wire.EncodingList
+	// Tagged marks carry a tag, so that no other host can forge them. They carry both
+	// modules, whatever Modules says. Only packets to destinations in Settings.Keys, or in SetKeys later, are marked.
+	Tagged bool
+	// Ingress is the number of this agent, at most wire.IngressMax, which marks name: then only packets
+	// that this host forwards are marked. 0: all packets, and their source says who marked them.
 	Ingress uint32
-}
-
-// A Rule has the packets that its filter matches marked by a policy, given as an index. The
-// first rule that matches a packet counts.
-type Rule struct {
-	fivetuple.Filter
-	Policy int
-}
-
-// Policy is the one that all rules have until SetPolicies.
-func (settings Settings) Policy() Policy {
-	return Policy{
-		Modules: settings.Modules, Extra: settings.Extra, Encodings: settings.Encodings, Flow: settings.Flow, StampEvery: settings.StampEvery,
-		Sparse: settings.Sparse, Tagged: settings.Tagged, Sampling: settings.Sampling, Idle: settings.Idle, HopGap: settings.HopGap,
-		Block: settings.Block, Ingress: settings.Ingress,
-	}.complete()
-}
-
-// By returns the settings with those of a policy.
-func (settings Settings) By(p Policy) Settings {
-	settings.Modules, settings.Extra, settings.Encodings = p.Modules, p.Extra, p.Encodings
-	settings.Flow, settings.StampEvery = p.Flow, p.StampEvery
-	settings.Sparse, settings.Tagged, settings.Sampling, settings.HopGap = p.Sparse, p.Tagged, p.Sampling, p.HopGap
-	settings.Block, settings.Ingress = p.Block, p.Ingress
-	return settings
+	// Marking: 0 in HopsGap lets routers write into no packet, and in other settings means their defaults. Sparse marks
+	// require both modules and all flow fields, without sampling and HopsGap; encodings that carry a block
+	// (wire.CarriesBlock) require all flow fields, without sampling.
+	wire.Marking
 }
 
 // Used are the encodings in which packets may be marked: those of the list, and that in which
 // routers write.
 func (p Policy) Used() wire.EncodingList {
 	p = p.complete()
-	if p.HopGap <= 0 || slices.Contains(p.Encodings, wire.IOAMTrace) {
+	if p.HopsGap <= 0 || slices.Contains(p.Encodings, wire.IOAMTrace) {
 		return p.Encodings
 	}
 	return append(slices.Clone(p.Encodings), wire.IOAMTrace)
 }
 
 func (p Policy) complete() Policy {
-	p.Flow = cmp.Or(p.Flow, flow.All)
-	p.Block = cmp.Or(p.Block, block.Default)
-	p.StampEvery = min(cmp.Or(p.StampEvery, DefaultStampEvery), StampEveryMax)
+	p.Flow, p.Idle = p.Fields(), cmp.Or(p.Idle, wire.Duration(DefaultIdle))
+	p.Block = cmp.Or(p.Block, wire.Duration(block.Default))
+	p.StampEvery = min(cmp.Or(p.StampEvery, wire.StampEveryDefault), wire.StampEveryMax)
 	if p.Tagged {
 		p.Modules = wire.Delay | wire.Loss // by which the destination tells a replayed mark
 	}
@@ -108,9 +89,8 @@ func serving(list wire.EncodingList, modules wire.Module) wire.EncodingList {
 
 // same reports whether one program serves both: others look after sampling and idle flows.
 func (p Policy) same(o Policy) bool {
-	return p.Modules == o.Modules && slices.Equal(p.Extra, o.Extra) && slices.Equal(p.Encodings, o.Encodings) && p.Flow == o.Flow &&
-		p.StampEvery == o.StampEvery && p.Sparse == o.Sparse && p.Tagged == o.Tagged && p.HopGap == o.HopGap && p.Block == o.Block &&
-		p.Ingress == o.Ingress
+	p.Sampling, p.Idle = o.Sampling, o.Idle
+	return reflect.DeepEqual(p, o)
 }
 
 // variant is what is loaded for one policy.
@@ -159,7 +139,9 @@ func (v *variant) close() error {
 // loadVariant loads the programs of a policy and has the kernel make room in the connections
 // that it marks.
 func (s *Source) loadVariant(index int, p Policy) (*variant, error) {
-	spec, err := specification(s.device, s.settings.By(p), index)
+	settings := s.settings
+	settings.Policy = p
+	spec, err := specification(s.device, settings, index)
 	if err != nil {
 		return nil, err
 	}
@@ -198,7 +180,7 @@ func (s *Source) setPolicies(policies []Policy, rules []Rule, targets []netip.Ad
 	}
 	placed := make([]Rule, len(rules))
 	for i, rule := range rules {
-		placed[i] = Rule{rule.Filter, places[rule.Policy]}
+		placed[i] = Rule{Filter: rule.Filter, Policy: places[rule.Policy]}
 	}
 	samplings := s.samplings
 	for i, p := range wanted {
@@ -364,7 +346,7 @@ func (p *Policy) overhead(e wire.Encoding) int {
 	if p.Ingress != 0 {
 		options += ingressBytes
 	}
-	size := e.Size(p.Modules, p.Tagged, p.Sparse || p.Flow != flow.All, options)
+	size := e.Size(p.Modules, p.Tagged, p.SparseMarks || p.Flow != flow.All, options)
 	if p.Ingress != 0 && e.Carries()&wire.CarriesModules == 0 { // a whole header
 		size += ingressPadded
 	}
@@ -404,11 +386,8 @@ func (s *Source) checkPolicies(policies []Policy, rules []Rule) error {
 		return fmt.Errorf("%w: %d rules, at most %d", fivetuple.ErrFilter, len(rules), RulesMax)
 	}
 	for i, p := range policies {
-		if err := checkSettings(s.settings.By(p)); err != nil {
+		if err := p.check(); err != nil {
 			return fmt.Errorf("policy %d: %w", i, err)
-		}
-		if p.Sampling.MinGap < 0 {
-			return fmt.Errorf("policy %d: %w: gap %v is negative", i, ErrSampling, p.Sampling.MinGap)
 		}
 	}
 	for i, rule := range rules {

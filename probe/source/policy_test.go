@@ -22,7 +22,7 @@ import (
 
 // toPort is a rule for datagrams to a port.
 func toPort(port uint16, policy int) Rule {
-	return Rule{fivetuple.Filter{Protocol: 17, HasProtocol: true, Dport: port}, policy}
+	return Rule{Filter: fivetuple.Filter{Protocol: 17, HasProtocol: true, Dport: port}, Policy: policy}
 }
 
 // leave sends a packet through what is on the device, and returns what leaves.
@@ -56,16 +56,16 @@ var both = wire.Delay | wire.Loss
 
 // TestPoliciesOfRules: the packets of each rule get exactly the mark of its policy.
 func TestPoliciesOfRules(t *testing.T) {
-	settings := Settings{Modules: both, Encodings: wire.EncodingList{wire.Native}, StartEmpty: true, Flows: 4096}
+	settings := Settings{Policy: Policy{Modules: both, Encodings: wire.EncodingList{wire.Native}}, StartEmpty: true, Flows: 4096}
 	s := open(t, settings)
 	policies := []Policy{
-		{Modules: both, Encodings: wire.EncodingList{wire.Native}, StampEvery: 1},
-		{Modules: wire.Loss, Encodings: wire.EncodingList{wire.UDPOption}, Sampling: Sampling{Every: 10}},
-		{Modules: both, Encodings: wire.EncodingList{wire.Shim}, StampEvery: 1, Tagged: true, Sampling: Sampling{Random: 2}},
-		{Modules: both, Encodings: wire.EncodingList{wire.Native, wire.UDP}, StampEvery: 1, Flow: flow.Src | flow.Dst},
+		{Modules: both, Encodings: wire.EncodingList{wire.Native}, Marking: wire.Marking{StampEvery: 1}},
+		{Modules: wire.Loss, Encodings: wire.EncodingList{wire.UDPOption}, Marking: wire.Marking{Sampling: wire.Sampling{Every: 10}}},
+		{Modules: both, Encodings: wire.EncodingList{wire.Shim}, Tagged: true, Marking: wire.Marking{StampEvery: 1, Sampling: wire.Sampling{Random: 2}}},
+		{Modules: both, Encodings: wire.EncodingList{wire.Native, wire.UDP}, Marking: wire.Marking{StampEvery: 1, Flow: flow.Src | flow.Dst}},
 	}
 	// The last rule is wider than the others: the first that fits counts.
-	rules := []Rule{toPort(1001, 0), toPort(1002, 1), toPort(1003, 2), toPort(1004, 3), {fivetuple.Filter{Protocol: 58, HasProtocol: true}, 3}}
+	rules := []Rule{toPort(1001, 0), toPort(1002, 1), toPort(1003, 2), toPort(1004, 3), {Filter: fivetuple.Filter{Protocol: 58, HasProtocol: true}, Policy: 3}}
 	s.setPoliciesOf(t, policies, rules)
 	keys := map[netip.Prefix]wire.Key{everywhere[0]: pairKey}
 	if err := s.SetKeys(keys); err != nil {
@@ -160,11 +160,11 @@ func (s *Source) checkPoliciesOfRules(t *testing.T) {
 // TestAggregatesOfPolicies: two policies that aggregate by the same fields number their flows
 // apart, and apart from the flow of five fields that looks like them.
 func TestAggregatesOfPolicies(t *testing.T) {
-	s := open(t, Settings{Modules: wire.Loss, Encodings: wire.EncodingList{wire.Native}, StartEmpty: true})
-	one := Policy{Modules: wire.Loss, Encodings: wire.EncodingList{wire.Native}, Flow: flow.Src | flow.Dst | flow.Protocol}
+	s := open(t, Settings{Policy: Policy{Modules: wire.Loss, Encodings: wire.EncodingList{wire.Native}}, StartEmpty: true})
+	one := Policy{Modules: wire.Loss, Encodings: wire.EncodingList{wire.Native}, Marking: wire.Marking{Flow: flow.Src | flow.Dst | flow.Protocol}}
 	other, whole := one, one
 	other.Encodings, whole.Flow = wire.EncodingList{wire.UDPOption}, 0
-	s.setPoliciesOf(t, []Policy{one, other, whole}, []Rule{toPort(1, 0), toPort(2, 1), {fivetuple.Filter{}, 2}})
+	s.setPoliciesOf(t, []Policy{one, other, whole}, []Rule{toPort(1, 0), toPort(2, 1), {Filter: fivetuple.Filter{}, Policy: 2}})
 	numbers := map[uint32]bool{}
 	for port := range uint16(3) {
 		m, encoding := s.markOf(t, ipv6("2001:db8::1", "2001:db8::2", 17, ported(0, (port+1)%3, []byte("x"))))
@@ -196,12 +196,12 @@ func TestBadPolicies(t *testing.T) {
 		{"rule of no policy", []Policy{good}, []Rule{{Policy: 1}}, ErrPolicies},
 		{"rule below all", []Policy{good}, []Rule{{Policy: -1}}, ErrPolicies},
 		{"too many rules", []Policy{good}, make([]Rule, RulesMax+1), fivetuple.ErrFilter},
-		{"sparse sample", change(func(p *Policy) { p.Sparse, p.Sampling.Every = true, 2 }), nil, ErrSparse},
-		{"sparse aggregate", change(func(p *Policy) { p.Sparse, p.Flow = true, flow.Src }), nil, ErrSparse},
+		{"sparse sample", change(func(p *Policy) { p.SparseMarks, p.Sampling.Every = true, 2 }), nil, ErrSparse},
+		{"sparse aggregate", change(func(p *Policy) { p.SparseMarks, p.Flow = true, flow.Src }), nil, ErrSparse},
 		{"negative gap", change(func(p *Policy) { p.Sampling.MinGap = -1 }), nil, ErrSampling},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			s := open(t, Settings{Modules: both, Encodings: good.Encodings, StartEmpty: true})
+			s := open(t, Settings{Policy: Policy{Modules: both, Encodings: good.Encodings}, StartEmpty: true})
 			if err := s.SetPolicies(row.policies, row.rules, nil); !errors.Is(err, row.want) {
 				t.Errorf("got %v, want %v", err, row.want)
 			}
@@ -237,14 +237,14 @@ type replaceStage struct {
 }
 
 func replaceStages() []replaceStage {
-	udp := Policy{Modules: both, Encodings: wire.EncodingList{wire.UDP}, StampEvery: 1}
+	udp := Policy{Modules: both, Encodings: wire.EncodingList{wire.UDP}, Marking: wire.Marking{StampEvery: 1}}
 	shim := Policy{Modules: wire.Loss, Encodings: wire.EncodingList{wire.Shim}}
 	return []replaceStage{
-		{[]Policy{udp}, []Rule{{fivetuple.Filter{}, 0}}, wire.UDP},
-		{[]Policy{udp, shim}, []Rule{toPort(9, 0), {fivetuple.Filter{}, 1}}, wire.UDP},
-		{[]Policy{shim, udp}, []Rule{toPort(9, 0), {fivetuple.Filter{}, 1}}, wire.Shim},
-		{[]Policy{shim}, []Rule{{fivetuple.Filter{}, 0}}, wire.Shim},
-		{[]Policy{udp}, []Rule{{fivetuple.Filter{}, 0}}, wire.UDP},
+		{[]Policy{udp}, []Rule{{Filter: fivetuple.Filter{}, Policy: 0}}, wire.UDP},
+		{[]Policy{udp, shim}, []Rule{toPort(9, 0), {Filter: fivetuple.Filter{}, Policy: 1}}, wire.UDP},
+		{[]Policy{shim, udp}, []Rule{toPort(9, 0), {Filter: fivetuple.Filter{}, Policy: 1}}, wire.Shim},
+		{[]Policy{shim}, []Rule{{Filter: fivetuple.Filter{}, Policy: 0}}, wire.Shim},
+		{[]Policy{udp}, []Rule{{Filter: fivetuple.Filter{}, Policy: 0}}, wire.UDP},
 	}
 }
 
@@ -260,7 +260,7 @@ func replaceUnderTraffic(t *testing.T, name string, clsact bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := Open(device, Settings{Modules: both, Encodings: wire.EncodingList{wire.UDP}, StartEmpty: true, StampEvery: 1, Clsact: clsact})
+	s, err := Open(device, Settings{Policy: Policy{Modules: both, Encodings: wire.EncodingList{wire.UDP}, Marking: wire.Marking{StampEvery: 1}}, StartEmpty: true, Clsact: clsact})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -327,20 +327,20 @@ func replaceUnderTraffic(t *testing.T, name string, clsact bool) {
 // TestReturnOfPolicies: what comes back is heard by the policy of its flow: a SYN leaves room
 // for that policy's marks, and an error about a packet is recognised by its mark.
 func TestReturnOfPolicies(t *testing.T) {
-	s := open(t, Settings{Modules: both, Encodings: wire.EncodingList{wire.Native}, StartEmpty: true})
+	s := open(t, Settings{Policy: Policy{Modules: both, Encodings: wire.EncodingList{wire.Native}}, StartEmpty: true})
 	policies := []Policy{
 		{Modules: wire.Loss, Encodings: wire.EncodingList{wire.Native}},
-		{Modules: both, Encodings: wire.EncodingList{wire.UDP}, StampEvery: 1},
-		{Modules: both, Encodings: wire.EncodingList{wire.Native, wire.Shim}, StampEvery: 1},
+		{Modules: both, Encodings: wire.EncodingList{wire.UDP}, Marking: wire.Marking{StampEvery: 1}},
+		{Modules: both, Encodings: wire.EncodingList{wire.Native, wire.Shim}, Marking: wire.Marking{StampEvery: 1}},
 	}
 	from := func(prefix string, policy int) Rule {
-		return Rule{fivetuple.Filter{Src: netip.MustParsePrefix(prefix)}, policy}
+		return Rule{Filter: fivetuple.Filter{Src: netip.MustParsePrefix(prefix)}, Policy: policy}
 	}
 	// The SYN below comes from 192.0.2.1 and 2001:db8::1; packets leave from there, too.
 	rules := []Rule{
-		{fivetuple.Filter{Protocol: 6, HasProtocol: true, Dst: netip.MustParsePrefix("2001:db8::1/128")}, 2},
-		{fivetuple.Filter{Protocol: 6, HasProtocol: true, Dst: netip.MustParsePrefix("192.0.2.1/32")}, 1},
-		from("2001:db8::1/128", 2), from("192.0.2.1/32", 1), {fivetuple.Filter{}, 0},
+		{Filter: fivetuple.Filter{Protocol: 6, HasProtocol: true, Dst: netip.MustParsePrefix("2001:db8::1/128")}, Policy: 2},
+		{Filter: fivetuple.Filter{Protocol: 6, HasProtocol: true, Dst: netip.MustParsePrefix("192.0.2.1/32")}, Policy: 1},
+		from("2001:db8::1/128", 2), from("192.0.2.1/32", 1), {Filter: fivetuple.Filter{}, Policy: 0},
 	}
 	s.setPoliciesOf(t, policies, rules)
 	for version, encoding := range map[int]wire.Encoding{4: wire.UDP, 6: wire.Native} {
@@ -367,13 +367,13 @@ func TestReturnOfPolicies(t *testing.T) {
 
 // TestProbesOfPolicies: a path probe gets the encoding that it names, whichever policy has it.
 func TestProbesOfPolicies(t *testing.T) {
-	s := open(t, Settings{Modules: both, Encodings: wire.EncodingList{wire.Native}, StartEmpty: true})
+	s := open(t, Settings{Policy: Policy{Modules: both, Encodings: wire.EncodingList{wire.Native}}, StartEmpty: true})
 	lists := []wire.EncodingList{{wire.Native}, {wire.UDPOption, wire.UDP}, {wire.Shim}}
 	var policies []Policy
 	for _, list := range lists {
 		policies = append(policies, Policy{Modules: both, Encodings: list})
 	}
-	s.setPoliciesOf(t, policies, []Rule{{fivetuple.Filter{}, 0}})
+	s.setPoliciesOf(t, policies, []Rule{{Filter: fivetuple.Filter{}, Policy: 0}})
 	s.objects.SourceTc = s.entry // which runAs runs
 	for _, e := range []wire.Encoding{wire.Native, wire.UDPOption, wire.UDP, wire.Shim} {
 		packet := ipv4("192.0.2.1", "198.51.100.2", 17, ported(7, 9, []byte("probe")))
@@ -398,8 +398,8 @@ func TestUniformIsUnchanged(t *testing.T) {
 		settings      Settings
 		fast, general int
 	}{
-		{"default", Settings{Modules: both, Encodings: wire.DefaultEncodings()}, 3800, 5500},
-		{"tagged and validated", Settings{Modules: both, Encodings: wire.DefaultEncodings(), Tagged: true, ValidatePaths: true}, 5500, 7200},
+		{"default", Settings{Policy: Policy{Modules: both, Encodings: wire.DefaultEncodings()}}, 3800, 5500},
+		{"tagged and validated", Settings{Policy: Policy{Modules: both, Encodings: wire.DefaultEncodings(), Tagged: true}, ValidatePaths: true}, 5500, 7200},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			s := open(t, row.settings)
@@ -429,10 +429,10 @@ func TestUniformIsUnchanged(t *testing.T) {
 // TestIdleOfPolicies: flows leave the table after the idle time of their policy, and what each
 // policy did is counted since it began.
 func TestIdleOfPolicies(t *testing.T) {
-	s := open(t, Settings{Modules: both, Encodings: wire.EncodingList{wire.Native}, StartEmpty: true})
-	short := Policy{Modules: wire.Loss, Encodings: wire.EncodingList{wire.UDPOption}, Idle: 1}
-	long := Policy{Modules: wire.Loss, Encodings: wire.EncodingList{wire.Shim}, Sampling: Sampling{Every: 2}}
-	aggregate := Policy{Modules: wire.Loss, Encodings: wire.EncodingList{wire.Native}, Idle: 1, Flow: flow.Src | flow.Dst}
+	s := open(t, Settings{Policy: Policy{Modules: both, Encodings: wire.EncodingList{wire.Native}}, StartEmpty: true})
+	short := Policy{Modules: wire.Loss, Encodings: wire.EncodingList{wire.UDPOption}, Marking: wire.Marking{Idle: 1}}
+	long := Policy{Modules: wire.Loss, Encodings: wire.EncodingList{wire.Shim}, Marking: wire.Marking{Sampling: wire.Sampling{Every: 2}}}
+	aggregate := Policy{Modules: wire.Loss, Encodings: wire.EncodingList{wire.Native}, Marking: wire.Marking{Idle: 1, Flow: flow.Src | flow.Dst}}
 	rules := []Rule{toPort(1, 0), toPort(2, 1), toPort(3, 2)}
 	s.setPoliciesOf(t, []Policy{short, long, aggregate}, rules)
 	for port := range uint16(3) {

@@ -119,7 +119,7 @@ func TestRetransmittedStaysUnmarked(t *testing.T) {
 		for name, settings := range map[string]Settings{
 			"numbered":   all(encoding, wire.Delay|wire.Loss),
 			"delay":      all(encoding, wire.Delay),
-			"aggregated": {Modules: wire.Delay | wire.Loss, StampEvery: 1, Encodings: wire.EncodingList{encoding, wire.Native}, Flow: flow.Src | flow.Dst},
+			"aggregated": {Policy: Policy{Modules: wire.Delay | wire.Loss, Encodings: wire.EncodingList{encoding, wire.Native}, Marking: wire.Marking{StampEvery: 1, Flow: flow.Src | flow.Dst}}},
 		} {
 			t.Run(fmt.Sprintf("IPv%d, %s", version, name), func(t *testing.T) {
 				s, c := open(t, settings), connection{version, 1000}

@@ -10,6 +10,7 @@ import (
 
 	"pillion.dev/probe/flow"
 	"pillion.dev/probe/table"
+	"pillion.dev/wire"
 )
 
 // A Span is what became of several durations.
@@ -105,11 +106,11 @@ func (s *Source) eachEcho(take func(flow.Raw, *sourceEcho)) error {
 
 // longestIdle is the longest of the policies' idle times.
 func (s *Source) longestIdle() time.Duration {
-	longest := s.settings.Idle
+	longest := wire.Duration(0)
 	for _, index := range s.places {
 		longest = max(longest, s.variants[index].policy.Idle)
 	}
-	return longest
+	return time.Duration(longest)
 }
 
 // forgetEchoes removes flows without a packet in either direction for longer than any policy keeps idle ones.

@@ -65,7 +65,7 @@ func (b roundBed) rounds() []Round {
 }
 
 func pdm(encodings ...wire.Encoding) Settings {
-	return Settings{Modules: wire.Loss, Encodings: append(wire.EncodingList{wire.PDM}, encodings...)}
+	return Settings{Policy: Policy{Modules: wire.Loss, Encodings: append(wire.EncodingList{wire.PDM}, encodings...)}}
 }
 
 // TestRoundTrip: what a source says of the packets that return, and what it learns from them.
@@ -163,7 +163,7 @@ func TestRoundTripRefusesStrangers(t *testing.T) {
 	if rounds := b.rounds(); len(rounds) != 0 {
 		t.Errorf("round trips without a tag: %+v", rounds)
 	}
-	b.s = open(t, Settings{Modules: wire.Loss, Encodings: wire.EncodingList{wire.PDM}, StartEmpty: true})
+	b.s = open(t, Settings{Policy: Policy{Modules: wire.Loss, Encodings: wire.EncodingList{wire.PDM}}, StartEmpty: true})
 	b.hear(codec.Mark{Modules: wire.Loss, Sequence: 7, Single: true})
 	var key [40]byte
 	if err := b.s.objects.Echoes.NextKey(nil, &key); err == nil {

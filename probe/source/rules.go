@@ -29,7 +29,7 @@ func (s *Source) SetRules(rules []fivetuple.Filter, targets []netip.Addr) error 
 	}
 	all := make([]Rule, len(rules))
 	for i, rule := range rules {
-		all[i] = Rule{rule, s.places[0]}
+		all[i] = Rule{Filter: rule, Policy: s.places[0]}
 	}
 	s.filters = rules
 	if err := s.choose(all, targets); err != nil {

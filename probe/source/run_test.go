@@ -23,7 +23,7 @@ var dispatched = flag.Bool("dispatched", false, "lead packets to their policy fi
 
 // all is what most tests mark: everything, in each packet.
 func all(encoding wire.Encoding, modules wire.Module) Settings {
-	return Settings{Modules: modules, StampEvery: 1, Encodings: wire.EncodingList{encoding, wire.Native}}
+	return Settings{Policy: Policy{Modules: modules, Encodings: wire.EncodingList{encoding, wire.Native}, Marking: wire.Marking{StampEvery: 1}}}
 }
 
 // hookDevice is no device of this machine.
@@ -35,7 +35,7 @@ func open(t *testing.T, settings Settings, changes ...func(*ebpf.CollectionSpec)
 	t.Helper()
 	namespace.NeedRoot(t)
 	settings.Flows = cmp.Or(settings.Flows, 1024)
-	settings.Idle = cmp.Or(settings.Idle, DefaultIdle)
+	settings.Idle = cmp.Or(settings.Idle, wire.Duration(DefaultIdle))
 	s, spec, err := newSource(hookDevice, settings)
 	if err != nil {
 		t.Fatal(err)

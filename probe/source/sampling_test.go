@@ -35,7 +35,7 @@ func TestSamplingIgnoresRefused(t *testing.T) {
 		{"general path, delay alone", all(wire.UDP, wire.Delay), 136},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			row.settings.Sampling = Sampling{Every: 2}
+			row.settings.Sampling = wire.Sampling{Every: 2}
 			s := open(t, row.settings)
 			fits := ipv4("192.0.2.1", "198.51.100.2", row.protocol, ported(1, 2, []byte("x")))
 			big := ipv4("192.0.2.1", "198.51.100.2", row.protocol, ported(1, 2, make([]byte, 1472)))
@@ -92,7 +92,7 @@ func twoCPUs(t *testing.T) (on [2]chan func()) {
 func TestSamplingPerFlow(t *testing.T) {
 	const flows, every, quantile = 1000, 10, 41.4
 	settings := all(wire.UDPOption, wire.Delay|wire.Loss)
-	settings.Flows, settings.Sampling = 4*flows, Sampling{Every: every}
+	settings.Flows, settings.Sampling = 4*flows, wire.Sampling{Every: every}
 	s := open(t, settings)
 	cpus := twoCPUs(t)
 	var positions [every]int
@@ -181,10 +181,10 @@ func hashOf(packet []byte, seed string) uint32 {
 func TestHashSamplingAgrees(t *testing.T) {
 	const n = 10000
 	sampled := func(settings Settings, every uint32, seed string) *Source {
-		settings.Sampling = Sampling{Hash: every, HashSeed: seed}
+		settings.Sampling = wire.Sampling{Hash: every, HashSeed: seed}
 		return open(t, settings)
 	}
-	fast := Settings{Modules: wire.Delay | wire.Loss, Encodings: wire.EncodingList{wire.UDPOption, wire.Native, wire.UDP}}
+	fast := Settings{Policy: Policy{Modules: wire.Delay | wire.Loss, Encodings: wire.EncodingList{wire.UDPOption, wire.Native, wire.UDP}}}
 	for _, every := range []uint32{2, 10} {
 		sources := []*Source{sampled(fast, every, "a"), sampled(all(wire.Shim, wire.Loss), every, "a"), sampled(fast, every, "b")}
 		v := variety{Rand: rand.New(rand.NewPCG(5, uint64(every)))}

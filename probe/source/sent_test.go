@@ -78,7 +78,7 @@ func TestSentNumbers(t *testing.T) {
 // packets were reported before.
 func TestSentAnew(t *testing.T) {
 	settings := all(wire.UDP, wire.Loss)
-	settings.Idle = time.Nanosecond
+	settings.Idle = 1
 	s := open(t, settings)
 	before := s.mark(t, plain4).Sequence
 	if got := s.mustSent(t)[1]; got.Start != before || got.Packets != 1 {

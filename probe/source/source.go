@@ -34,12 +34,7 @@ const (
 	DefaultFlows = 65536
 	DefaultPaths = 16384
 	DefaultIdle  = time.Minute
-	// DefaultStampEvery leaves most packets of fast flows without a time.
-	DefaultStampEvery = 16
 )
-
-// StampEveryMax is the largest Settings.StampEvery.
-const StampEveryMax = 4096
 
 // ProbeMark is the firewall mark (SO_MARK) of packets that are left alone: those
 // that Pillion sends itself to find a path, of which many are to end on the way.
@@ -51,16 +46,8 @@ func PathProbeMark(e wire.Encoding) uint32 { return ProbeMark + 1 + uint32(e) }
 
 // Settings say what to mark. They hold for the life of a Source.
 type Settings struct {
-	Modules wire.Module
-	// Extra are modules with options of their own, by name: marks carry them whose encoding
-	// does (wire.CarriesModules).
-	Extra []string
-	// Encodings of marks: a packet gets the first that applies to it. A packet to which
-	// none applies stays unmarked.
-	Encodings wire.EncodingList
-	// Ingress is the number of this agent, at most wire.IngressMax, which marks name: then only packets
-	// that this host forwards are marked. 0: all packets, and their source says who marked them.
-	Ingress uint32
+	// Policy is how the packets of all rules are marked until SetPolicies.
+	Policy
 	// Port is the destination port of the udp encoding; 0 means wire.Port.
 	Port uint16
 	// Rules choose packets; one that fits is enough. None: every packet, and
@@ -68,40 +55,17 @@ type Settings struct {
 	Rules []fivetuple.Filter
 	// StartEmpty marks no packet until SetRules.
 	StartEmpty bool
-	// Flow are the fields that tell flows apart; 0 means flow.All.
-	Flow flow.Fields
 	// Flows is the size of the flow table; 0 means DefaultFlows. The entry that
 	// was used longest ago makes room for a new one.
 	Flows int
 	// Paths is the size of the table of validated paths, a destination in an encoding each; 0 means
 	// DefaultPaths. Each takes about 100 bytes from the beginning.
 	Paths int
-	// Idle is how long a flow stays in the table without a packet; 0 means
-	// DefaultIdle.
-	Idle time.Duration
-	// StampEvery is how many packets of a fast flow share one time stamp, if both modules
-	// are measured: each packet is numbered, and of a slow flow each has a time (stamp.h).
-	// 1 stamps every packet; 0 means DefaultStampEvery; at most StampEveryMax.
-	StampEvery uint32
-	// Sparse marks only packets with a time stamp; sequence numbers count the others, so
-	// that loss is exact from one mark to the next, but neither duplication nor
-	// reordering is seen. Requires both modules, all flow fields, and no sampling.
-	Sparse bool
 	// ValidatePaths uses an encoding towards a destination only after SetValidation says
 	// that packets marked in it arrive there.
 	ValidatePaths bool
-	// Tagged marks carry a tag, so that no other host can forge them. They carry both
-	// modules, whatever Modules says. Only packets to destinations in Keys, or in SetKeys later, are marked.
-	Tagged bool
-	Keys   map[netip.Prefix]wire.Key
-	// HopGap lets routers write into at most one IPv6 packet in this time (encoding ioam-trace),
-	// whatever the encodings of others are; 0: into none. Not with sparse marks.
-	HopGap time.Duration
-	// Sampling is what it begins with.
-	Sampling Sampling
-	// Block is the length of a block in encodings that carry one (wire.CarriesBlock); 0 means
-	// block.Default. Such encodings require all flow fields, and no sampling.
-	Block time.Duration
+	// Keys of tags, by destination.
+	Keys map[netip.Prefix]wire.Key
 	// Clsact uses the older hook although the kernel has tcx.
 	Clsact bool
 }
@@ -116,7 +80,7 @@ type Source struct {
 	// variants are what is loaded by index of policy, of those that there are: places.
 	variants   [PoliciesMax]*variant
 	places     []int
-	samplings  [PoliciesMax]Sampling
+	samplings  [PoliciesMax]wire.Sampling
 	dispatcher dispatcher
 	// entry and returning are the programs for packets that leave and for those that enter.
 	entry, returning *ebpf.Program
@@ -184,8 +148,8 @@ func (o *objects) shared() map[string]*ebpf.Map {
 // Try loads the programs for a device, without attaching them: the kernel accepts them, or the error says why not.
 func Try() error {
 	all := Settings{
-		Modules: wire.Delay | wire.Loss, Encodings: wire.Encodings(), Rules: []fivetuple.Filter{{}}, Flows: 1024, Paths: 16,
-		ValidatePaths: true, Tagged: true,
+		Policy: Policy{Modules: wire.Delay | wire.Loss, Encodings: wire.Encodings(), Tagged: true},
+		Rules:  []fivetuple.Filter{{}}, Flows: 1024, Paths: 16, ValidatePaths: true,
 	}
 	s, spec, err := newSource(hook.Device{Name: "none", MTU: 1500, LinkLength: 14}, all)
 	if err != nil {
@@ -201,9 +165,6 @@ func Try() error {
 func Open(device hook.Device, settings Settings) (*Source, error) {
 	if settings.Flows == 0 {
 		settings.Flows = DefaultFlows
-	}
-	if settings.Idle == 0 {
-		settings.Idle = DefaultIdle
 	}
 	s, spec, err := newSource(device, settings)
 	if err != nil {
@@ -232,7 +193,7 @@ func Open(device hook.Device, settings Settings) (*Source, error) {
 func newSource(device hook.Device, settings Settings) (*Source, *ebpf.CollectionSpec, error) {
 	s := &Source{
 		device: device, settings: settings, tagged: settings.Tagged,
-		everyPacket: !settings.StartEmpty && len(settings.Rules) == 0, blocks: block.Reader{Idle: settings.Idle},
+		everyPacket: !settings.StartEmpty && len(settings.Rules) == 0,
 	}
 	spec, err := specification(device, settings, 0)
 	return s, spec, err
@@ -241,7 +202,7 @@ func newSource(device hook.Device, settings Settings) (*Source, *ebpf.Collection
 // adopt makes the programs that were loaded together with the tables those of the first policy.
 func (s *Source) adopt() {
 	o := &s.objects
-	s.variants[0] = &variant{policy: s.settings.Policy(), first: true, programs: variantPrograms{
+	s.variants[0] = &variant{policy: s.settings.Policy.complete(), first: true, programs: variantPrograms{
 		SourceTc: o.SourceTc, SourceGeneral: o.SourceGeneral, SourceReturn: o.SourceReturn,
 		Stages: o.Stages, Connections: o.sourceMaps.Connections, Constants: o.Constants,
 	}}
@@ -285,14 +246,14 @@ func (s *Source) prepare(settings Settings) error {
 }
 
 // checkIngress refuses a number that a mark cannot name.
-func checkIngress(settings Settings) error {
-	_, size, err := module.Options(settings.Extra)
+func (p *Policy) checkIngress() error {
+	_, size, err := module.Options(p.Extra)
 	switch {
-	case err != nil || settings.Ingress == 0:
+	case err != nil || p.Ingress == 0:
 		return err
-	case settings.Ingress > wire.IngressMax:
-		return fmt.Errorf("ingress number %d: limit %d", settings.Ingress, wire.IngressMax)
-	case settings.Sparse:
+	case p.Ingress > wire.IngressMax:
+		return fmt.Errorf("ingress number %d: limit %d", p.Ingress, wire.IngressMax)
+	case p.SparseMarks:
 		return errors.New("sparse marks cannot name their ingress: packets without a mark do not show which agent they passed")
 	case size+ingressBytes > module.MaxOptions:
 		return fmt.Errorf("the options of modules have %d bytes: beside the number of the ingress a mark has room for %d", size, module.MaxOptions-ingressBytes)
@@ -306,39 +267,29 @@ const (
 	ingressPadded = 8
 )
 
-// checkSettings refuses settings that contradict each other.
-func checkSettings(settings Settings) error {
-	if settings.Modules == 0 || settings.Modules > wire.Delay|wire.Loss {
-		return fmt.Errorf("no modules: %d", settings.Modules)
+// check refuses settings that contradict each other.
+func (p *Policy) check() error {
+	if p.Modules == 0 || p.Modules > wire.Delay|wire.Loss {
+		return fmt.Errorf("no modules: %d", p.Modules)
 	}
-	if len(settings.Encodings) > 0 && len(serving(settings.Encodings, settings.Modules)) == 0 {
-		return fmt.Errorf("marks in %v carry nothing that the module %v needs: add native to the encodings", settings.Encodings, settings.Modules)
+	if len(p.Encodings) > 0 && len(serving(p.Encodings, p.Modules)) == 0 {
+		return fmt.Errorf("marks in %v carry nothing that the module %v needs: add native to the encodings", p.Encodings, p.Modules)
 	}
-	if settings.Sparse {
-		if err := checkSparse(settings); err != nil {
-			return err
-		}
+	if p.Sampling.MinGap < 0 {
+		return fmt.Errorf("%w: gap %v is negative", ErrSampling, p.Sampling.MinGap)
 	}
-	if cmp.Or(settings.Flow, flow.All) != flow.All {
-		if err := checkAggregate(settings); err != nil {
-			return err
-		}
-	}
-	if err := checkBlocks(settings); err != nil {
-		return err
-	}
-	if len(settings.Rules) > RulesMax {
-		return fmt.Errorf("%w: %d rules, at most %d", fivetuple.ErrFilter, len(settings.Rules), RulesMax)
-	}
-	return checkIngress(settings)
+	return cmp.Or(p.checkSparse(), p.checkAggregate(), p.checkBlocks(), p.checkIngress())
 }
 
 // specification returns the object with the constants of one policy, by its index.
 func specification(device hook.Device, settings Settings, policy int) (*ebpf.CollectionSpec, error) {
-	if err := checkSettings(settings); err != nil {
+	if err := settings.check(); err != nil {
 		return nil, fmt.Errorf("open source: %w", err)
 	}
-	p := settings.Policy()
+	if len(settings.Rules) > RulesMax {
+		return nil, fmt.Errorf("open source: %w: %d rules, at most %d", fivetuple.ErrFilter, len(settings.Rules), RulesMax)
+	}
+	p := settings.Policy.complete()
 	extra, extraBytes, err := module.Options(p.Extra)
 	if err != nil {
 		return nil, fmt.Errorf("open source: %w", err)
@@ -353,11 +304,11 @@ func specification(device hook.Device, settings Settings, policy int) (*ebpf.Col
 	spec.Maps[sourceMapValidations].MaxEntries = uint32(cmp.Or(settings.Paths, DefaultPaths))
 	spec.Maps[sourceMapEchoes].MaxEntries = uint32(settings.Flows)
 	spec.Maps[sourceMapModuleStates].MaxEntries = uint32(settings.Flows)
-	one := !settings.StartEmpty && len(settings.Rules) == 0                                    // policy, for good
-	if one && cmp.Or(settings.Flow, flow.All) == flow.All && settings.Modules&wire.Loss != 0 { // then flows have it with their numbers
+	one := !settings.StartEmpty && len(settings.Rules) == 0           // policy, for good
+	if one && p.Flow == flow.All && settings.Modules&wire.Loss != 0 { // then flows have it with their numbers
 		spec.Maps[sourceMapSendings].MaxEntries = 1
 	}
-	if one && !hasBlocks(settings) {
+	if one && !p.hasBlocks() {
 		spec.Maps[sourceMapModuleStates].MaxEntries = 1
 	}
 	tick, err := clock.Tick()
@@ -388,9 +339,9 @@ func specification(device hook.Device, settings Settings, policy int) (*ebpf.Col
 		sourceVarBlockNs:        uint64(p.Block),
 		sourceVarStampEvery:     p.StampEvery,
 		sourceVarStampShift:     stampShift(tick),
-		sourceVarSparseMarks:    p.Sparse,
+		sourceVarSparseMarks:    p.SparseMarks,
 		sourceVarTaggedMarks:    p.Tagged,
-		sourceVarHopGapNs:       uint64(max(0, p.HopGap)),
+		sourceVarHopGapNs:       uint64(max(0, p.HopsGap)),
 		sourceVarUdpPort:        cmp.Or(settings.Port, wire.Port),
 		sourceVarProbeMark:      uint32(ProbeMark),
 		sourceVarEveryPacket:    !settings.StartEmpty && len(settings.Rules) == 0,

@@ -12,7 +12,7 @@ import (
 
 // sparsely is what the tests of sparse marks mark.
 func sparsely(every uint32, list ...wire.Encoding) Settings {
-	return Settings{Modules: wire.Delay | wire.Loss, StampEvery: every, Sparse: true, Encodings: list}
+	return Settings{Policy: Policy{Modules: wire.Delay | wire.Loss, Encodings: list, Marking: wire.Marking{StampEvery: every, SparseMarks: true}}}
 }
 
 // sparseMark sends a packet and returns its mark; without one the packet must be unchanged.
@@ -204,7 +204,7 @@ func TestSparseSettings(t *testing.T) {
 		}
 	}
 	s := open(t, good)
-	if err := s.Sample(Sampling{Every: 2}); !errors.Is(err, ErrSparse) {
+	if err := s.Sample(wire.Sampling{Every: 2}); !errors.Is(err, ErrSparse) {
 		t.Errorf("sampling while it runs: %v", err)
 	}
 }

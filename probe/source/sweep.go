@@ -1,7 +1,6 @@
 package source
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -16,7 +15,7 @@ import (
 // sweepBatch is how many flows one system call reads.
 const sweepBatch = 4096
 
-// Sweep removes flows that have been idle for longer than Settings.Idle and counts
+// Sweep removes flows that have been idle for longer than the idle time of their policy and counts
 // the others. Call it now and then; packets need not wait for it.
 func (s *Source) Sweep() error {
 	s.tables.Lock()
@@ -68,15 +67,12 @@ func (s *Source) Sweep() error {
 // idleTicks returns after how many ticks a flow is idle, by policy. Behind them is that of a flow
 // whose policy is not known: the longest, which those of policies that have ended get, too.
 func (s *Source) idleTicks(tick time.Duration) (ticks [PoliciesMax + 1]uint32) {
-	longest := time.Duration(0)
-	for _, index := range s.places {
-		longest = max(longest, cmp.Or(s.variants[index].policy.Idle, s.settings.Idle))
-	}
+	longest := s.longestIdle()
 	for i := range ticks {
 		ticks[i] = uint32(min(longest/tick, math.MaxInt32))
 	}
 	for _, index := range s.places {
-		ticks[index] = uint32(min(cmp.Or(s.variants[index].policy.Idle, s.settings.Idle)/tick, math.MaxInt32))
+		ticks[index] = uint32(min(time.Duration(s.variants[index].policy.Idle)/tick, math.MaxInt32))
 	}
 	return ticks
 }

@@ -149,10 +149,10 @@ func TestKeysFollowTheDestination(t *testing.T) {
 func TestTagsByRule(t *testing.T) {
 	for _, encoding := range []wire.Encoding{wire.UDPOption, wire.Native, wire.UDP} {
 		t.Run(encoding.String(), func(t *testing.T) {
-			policy := Policy{Modules: wire.Delay | wire.Loss, Encodings: wire.EncodingList{encoding}, StampEvery: 4}
+			policy := Policy{Modules: wire.Delay | wire.Loss, Encodings: wire.EncodingList{encoding}, Marking: wire.Marking{StampEvery: 4}}
 			with := policy
 			with.Tagged = true
-			s := open(t, Settings{Modules: policy.Modules, Encodings: policy.Encodings, StampEvery: 4, StartEmpty: true})
+			s := open(t, Settings{Policy: Policy{Modules: policy.Modules, Encodings: policy.Encodings, Marking: wire.Marking{StampEvery: 4}}, StartEmpty: true})
 			packet := func(dport uint16) []byte {
 				if encoding == wire.UDP {
 					return ipv4("192.0.2.1", "198.51.100.2", 17, ported(7, dport, []byte("x")))

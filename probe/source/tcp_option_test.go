@@ -146,7 +146,7 @@ func TestTCPOptionSkipsNumberZero(t *testing.T) {
 // A segment without space for the option is sent unmarked or in the next encoding.
 func TestTCPOptionLeaves(t *testing.T) {
 	const syn, ack = 0x02, 0x10
-	list := Settings{Modules: wire.Loss, Encodings: wire.EncodingList{wire.TCPOption, wire.Native, wire.UDP}}
+	list := Settings{Policy: Policy{Modules: wire.Loss, Encodings: wire.EncodingList{wire.TCPOption, wire.Native, wire.UDP}}}
 	plain4 := sealTCP(ipv4("192.0.2.1", "198.51.100.2", 6, tcp(1, 2, ack, nil, []byte("x"))))
 	plain6 := sealTCP(ipv6("2001:db8::1", "2001:db8::2", 6, tcp(1, 2, ack, nil, []byte("x"))))
 	syn4 := sealTCP(ipv4("192.0.2.1", "198.51.100.2", 6, tcp(1, 2, syn, nil, nil)))
@@ -176,7 +176,7 @@ func TestTCPOptionLeaves(t *testing.T) {
 		{"handshake, IPv6", list, false, syn6, nil, 0, "handshake"},
 		{"program not attached, IPv4", list, true, plain4, nil, wire.UDP, "marked"},
 		{"program not attached, IPv6", list, true, syn6, nil, wire.Native, "marked"},
-		{"nothing else in the list", Settings{Modules: wire.Loss, Encodings: wire.EncodingList{wire.TCPOption}}, true, plain6, nil, 0, "encoding"},
+		{"nothing else in the list", Settings{Policy: Policy{Modules: wire.Loss, Encodings: wire.EncodingList{wire.TCPOption}}}, true, plain6, nil, 0, "encoding"},
 		{"marked by another host", list, false, marked4, forwarded, 0, "existing_option"},
 		{"room of another host", list, false, room4, forwarded, wire.UDP, "marked"},
 		{"marked here before", list, false, marked4, nil, 0, "existing_option"},

@@ -17,7 +17,7 @@ import (
 
 // inOptions marks what the list allows, UDP in options first.
 func inOptions(modules wire.Module, others ...wire.Encoding) Settings {
-	return Settings{Modules: modules, StampEvery: 1, Encodings: append(wire.EncodingList{wire.UDPOption}, others...)}
+	return Settings{Policy: Policy{Modules: modules, Encodings: append(wire.EncodingList{wire.UDPOption}, others...), Marking: wire.Marking{StampEvery: 1}}}
 }
 
 func datagram(source string, sport uint16) []byte {

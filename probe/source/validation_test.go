@@ -17,7 +17,7 @@ import (
 )
 
 func validating(t *testing.T, list ...wire.Encoding) *Source {
-	s := open(t, Settings{Modules: wire.Delay | wire.Loss, StampEvery: 1, Encodings: list, ValidatePaths: true})
+	s := open(t, Settings{Policy: Policy{Modules: wire.Delay | wire.Loss, Encodings: list, Marking: wire.Marking{StampEvery: 1}}, ValidatePaths: true})
 	var err error
 	if s.requests, err = ringbuf.NewReader(s.objects.ValidationRequests); err != nil {
 		t.Fatal(err)
@@ -125,7 +125,7 @@ func TestOrderOfEncodings(t *testing.T) {
 		{wire.EncodingList{wire.UDP, wire.UDPOption}, wire.UDPOption, wire.UDP}, // udp is for IPv4
 		{wire.EncodingList{wire.IOAME2E, wire.UDPOption}, wire.IOAME2E, wire.UDPOption},
 	} {
-		s := open(t, Settings{Modules: wire.Delay | wire.Loss, StampEvery: 1, Encodings: row.list})
+		s := open(t, Settings{Policy: Policy{Modules: wire.Delay | wire.Loss, Encodings: row.list, Marking: wire.Marking{StampEvery: 1}}})
 		for six, packet := range packets {
 			want := row.four
 			if six {
@@ -217,7 +217,7 @@ func TestPathProbesAreMarked(t *testing.T) {
 		encoding wire.Encoding
 	}{{six, wire.UDPOption}, {six, wire.Native}, {four, wire.UDPOption}, {four, wire.UDP}, {four, wire.Shim}, {four, wire.IPIP}} {
 		t.Run(row.encoding.String(), func(t *testing.T) {
-			settings := Settings{Modules: wire.Delay | wire.Loss, Encodings: wire.Encodings(), ValidatePaths: true, StartEmpty: true}
+			settings := Settings{Policy: Policy{Modules: wire.Delay | wire.Loss, Encodings: wire.Encodings()}, ValidatePaths: true, StartEmpty: true}
 			s := open(t, settings)
 			context := make([]byte, contextSize)
 			binary.NativeEndian.PutUint32(context[markOffset:], PathProbeMark(row.encoding))

@@ -38,7 +38,7 @@ func (s *Source) judgements(t *testing.T) (all []judgement) {
 func TestJudgementWord(t *testing.T) {
 	to := netip.MustParseAddr("2001:db8::2")
 	packet := ipv6("2001:db8::1", to.String(), 6, tcp(1, 2, 0x10, nil, []byte("x")))
-	settings := Settings{Modules: wire.Loss, Encodings: wire.EncodingList{wire.Native}, ValidatePaths: true, StartEmpty: true}
+	settings := Settings{Policy: Policy{Modules: wire.Loss, Encodings: wire.EncodingList{wire.Native}}, ValidatePaths: true, StartEmpty: true}
 	s := open(t, settings)
 	if err := s.SetValidation(Path{to, wire.Native}, Passed); err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"pillion.dev/archive"
 	"pillion.dev/measure/flows"
 	"pillion.dev/session"
+	"pillion.dev/wire"
 )
 
 func volume(src, dst, source, destination, proto string, packets uint64, sessions ...string) archive.Volume {
@@ -21,8 +22,8 @@ func volume(src, dst, source, destination, proto string, packets uint64, session
 // network has agents a and b at north, c at south; session tenth samples one packet in ten, but all of c.
 func network() Network {
 	specs := []session.Spec{
-		{Name: "all"}, {Name: "tenth", Sampling: session.Sampling{Random: 10}, SamplingFor: map[string]session.Sampling{"c": {Every: 1}}},
-		{Name: "fifth", Sampling: session.Sampling{Every: 5}}, {Name: "gap", Sampling: session.Sampling{Every: 3, MinGap: 5}},
+		{Name: "all"}, {Name: "tenth", Marking: wire.Marking{Sampling: wire.Sampling{Random: 10}}, SamplingFor: map[string]session.Sampling{"c": {Every: 1}}},
+		{Name: "fifth", Marking: wire.Marking{Sampling: wire.Sampling{Every: 5}}}, {Name: "gap", Marking: wire.Marking{Sampling: wire.Sampling{Every: 3, MinGap: 5}}},
 	}
 	return Network{
 		Sampling: NewSampling(specs), MTU: func(agent string) int { return map[string]int{"a": 1500}[agent] },

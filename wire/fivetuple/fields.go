@@ -49,6 +49,18 @@ func (f Fields) String() string {
 	return strings.Join(names, ",")
 }
 
+// MarshalText is String.
+func (f Fields) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
+
+// UnmarshalText reads what ParseFields does; no text means no fields.
+func (f *Fields) UnmarshalText(text []byte) (err error) {
+	*f = 0
+	if len(text) > 0 {
+		*f, err = ParseFields(string(text))
+	}
+	return err
+}
+
 // Of returns the key of the flow that a packet of another one belongs to, if flows are told
 // apart by these fields: the other fields are wildcards.
 func (f Fields) Of(k Key) Key {
