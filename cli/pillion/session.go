@@ -129,9 +129,12 @@ func specFacts(f *facts, s *pillionv1.SessionSpec) {
 	f.add("modules", strings.Join(s.GetModules(), " "))
 	settingFacts(f, s, func(group string) bool { return group == session.MarkGroup })
 	f.add("filters", strings.Join(s.GetFilters(), "; "))
-	f.add("sampling", samplingText(s.GetSampling()))
-	for agent, sampling := range sorted(s.GetSamplingFor()) {
-		f.add("sampling at "+agent, samplingText(sampling))
+	spec, _ := api.SpecOf(s)
+	if spec.Sampling != (session.Sampling{}) {
+		f.add("sampling", spec.Sampling.String())
+	}
+	for agent, sampling := range sorted(spec.SamplingFor) {
+		f.add("sampling at "+agent, sampling.String())
 	}
 	f.add("interval", length(s.GetInterval()).shown)
 	f.add("rows by", s.GetGranularity())
@@ -164,26 +167,6 @@ func settingFacts(f *facts, s *pillionv1.SessionSpec, of func(group string) bool
 			f.add(one.Label, one.Text(spec.Value(one.Name)))
 		}
 	}
-}
-
-func samplingText(s *pillionv1.Sampling) string {
-	var words []string
-	if s.GetEvery() > 1 {
-		words = append(words, fmt.Sprintf("one in %d", s.Every))
-	}
-	if s.GetRandom() > 1 {
-		words = append(words, fmt.Sprintf("one in %d at random", s.Random))
-	}
-	if s.GetHash() > 1 {
-		words = append(words, fmt.Sprintf("one in %d by content", s.Hash))
-		if s.HashSeed != "" {
-			words = append(words, fmt.Sprintf("seed %q", s.HashSeed))
-		}
-	}
-	if gap := s.GetMinGap(); gap != nil {
-		words = append(words, "at least "+quantity.FormatDuration(gap.AsDuration())+" apart")
-	}
-	return strings.Join(words, ", ")
 }
 
 type sessionPauseCmd struct{ sessionName }
