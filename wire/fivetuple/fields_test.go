@@ -1,6 +1,7 @@
 package fivetuple
 
 import (
+	"encoding/json"
 	"net/netip"
 	"testing"
 )
@@ -33,6 +34,15 @@ func TestParseFields(t *testing.T) {
 		if again, err := ParseFields(fields.String()); again != fields || err != nil {
 			t.Errorf("%v is read as %v, %v", fields, again, err)
 		}
+		text, err := json.Marshal(fields)
+		var again Fields
+		if err != nil || json.Unmarshal(text, &again) != nil || again != fields {
+			t.Errorf("%v is %s in JSON (%v), and read as %v", fields, text, err, again)
+		}
+	}
+	none := All
+	if err := none.UnmarshalText(nil); none != 0 || err != nil {
+		t.Errorf("no text is read as %v, %v", none, err)
 	}
 }
 
