@@ -51,7 +51,7 @@ LONGPACKAGES = $(shell find . -name node_modules -prune -o -name '*_long_test.go
 # A test that measures a figure again, which no behaviour depends on, is called TestVerify..., in a file ..._verify_test.go.
 VERIFYPACKAGES = $(shell find . -name node_modules -prune -o -name '*_verify_test.go' -printf '%h\n' | sort -u)
 # Of LONGPACKAGES, the ones that compute or wait for minutes and measure nothing: three at a time.
-BUSYPACKAGES = ./lab/machine . ./bench/campaign ./server/lane ./archive/clickhouse ./archive/transfer ./bench/fleet ./bus ./cli/server ./experiment/runner \
+BUSYPACKAGES = ./lab/machine ./dist ./bench/campaign ./server/lane ./archive/clickhouse ./archive/transfer ./bench/fleet ./bus ./cli/server ./experiment/runner \
 	./probe/module ./agent/runner ./bench/ingest ./probe/device ./probe/destination ./archive/duckdb ./server ./server/control ./bench/clickhouse \
 	./cli/agent ./trace ./internal/sbom
 
@@ -103,7 +103,7 @@ images: release ## build container images of the release into bin/images: archiv
 
 .PHONY: reproducible
 reproducible: install-test ## build a release twice, the second time with an empty compiler cache, and compare (10 minutes)
-	COLD=1 go test -count=1 -timeout=60m -tags=$(GOTAGS),long -run='^TestLongReleaseIsReproducible$$' .
+	COLD=1 go test -count=1 -timeout=60m -tags=$(GOTAGS),long -run='^TestLongReleaseIsReproducible$$' ./dist
 
 .PHONY: vulnerabilities
 vulnerabilities: ## ask the public databases for known vulnerabilities of Go modules and npm packages

@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -67,5 +68,25 @@ func TestDocumentedTargets(t *testing.T) {
 	})
 	if named < 50 {
 		t.Errorf("the documents name %d targets, want at least 50", named)
+	}
+}
+
+// TestMakeHelp: make help lists at most ten targets, and make help-all these and all others.
+func TestMakeHelp(t *testing.T) {
+	list := func(target string) []string {
+		out, err := exec.Command("make", "--no-print-directory", target).Output()
+		if err != nil {
+			t.Fatalf("make %s: %v", target, err)
+		}
+		return strings.Split(strings.TrimSpace(string(out)), "\n")
+	}
+	first, all := list("help"), list("help-all")
+	if len(first) < 5 || len(first) > 10 || len(all) < 50 {
+		t.Errorf("make help lists %d targets, and make help-all %d", len(first), len(all))
+	}
+	for _, line := range first {
+		if !slices.Contains(all, line) {
+			t.Errorf("make help-all does not list %q", line)
+		}
 	}
 }

@@ -1,6 +1,6 @@
 //go:build long
 
-package pillion
+package dist
 
 import (
 	"debug/elf"

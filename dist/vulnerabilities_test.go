@@ -1,4 +1,4 @@
-package pillion
+package dist
 
 import (
 	"encoding/json"
