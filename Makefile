@@ -55,9 +55,12 @@ BUSYPACKAGES = ./lab/machine ./dist ./bench/campaign ./server/lane ./archive/cli
 	./probe/module ./agent/runner ./bench/ingest ./probe/device ./probe/destination ./archive/duckdb ./server ./server/control ./bench/clickhouse \
 	./cli/agent ./trace ./internal/sbom
 
+# What make help lists, a regular expression.
+FIRST := install|build|demo|test|lint|bench|packages|images|site|help-all
+
 .PHONY: help
-help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+help: ## list the targets to begin with
+	@$(MAKE) help-all | grep -E '^make ($(FIRST)) '
 
 .PHONY: install
 ifeq ($(filter command,$(firstword $(origin PREFIX)) $(firstword $(origin DESTDIR))),)
@@ -408,3 +411,7 @@ clean: ## remove build results
 	rm -rf bin
 	@$(MAKE) -C clib clean
 	rm -f bench/results/*.tmp
+
+.PHONY: help-all
+help-all: ## list all targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
