@@ -23,7 +23,7 @@ const Nodes = 3
 type Cluster struct {
 	// URLs of the nodes, for clients, in their order.
 	URLs []string
-	// Authority is the folder with the keys that sign the certificates: that of a pillion-server.
+	// Authority is a pillion-server's folder with the keys that sign the certificates.
 	Authority string
 	// Routes are host:port where the nodes accept each other, Leaves where they accept leaves, of a
 	// cluster of StartCallout.
@@ -147,7 +147,7 @@ func (c *Cluster) Log() string {
 	return all.String()
 }
 
-// URL is that of all nodes, for clients.
+// URL is the list of all nodes' URLs, for clients.
 func (c *Cluster) URL() string { return strings.Join(c.URLs, ",") }
 
 // Kill ends a node with SIGKILL.

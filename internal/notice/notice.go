@@ -46,7 +46,7 @@ var stored string
 // All returns the components of all programs and the page.
 func All() []Component { return Parse(stored) }
 
-// Linked returns the components of the program that info describes; those of the page
+// Linked returns the components of the program that info describes; the components of the page
 // only if the program contains it.
 func Linked(info *debug.BuildInfo, page bool) []Component {
 	linked := map[string]bool{Pillion: true, Standard: true}

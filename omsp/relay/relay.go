@@ -51,7 +51,7 @@ type Origin struct {
 func (o Origin) IsMetadata() bool { return o.Table.Same(omsp.Metadata) }
 
 // An origin is encoded in descriptions: the start and the table's name in the stream's,
-// the domain in that of the second column, the fields in theirs.
+// the domain in the second column's, the fields in theirs.
 const (
 	docFormat   = "oml 1 %d %s"
 	domainField = 1
