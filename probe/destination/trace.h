@@ -36,7 +36,7 @@ struct {
 	__uint(max_entries, 1 << 18);
 } traces SEC(".maps");
 
-/* Traces that were for the agent, and those of them that found no room. */
+/* Traces for the agent, and how many of them found no room in the ring buffer. */
 struct trace_tally {
 	__u64 written;
 	__u64 dropped;

@@ -74,8 +74,8 @@ func (s *Source) Sample(sampling Sampling) error {
 	return nil
 }
 
-// setSamplings writes those of all policies. What changes, and those in anew, begin anew: the
-// end of an old gap says nothing any more.
+// setSamplings writes the samplings of all policies. Changed ones, and the policies in anew, begin
+// anew: the end of an old gap is no longer valid.
 func (s *Source) setSamplings(samplings [PoliciesMax]Sampling, anew ...int) error {
 	var raw [PoliciesMax]sourceSampling
 	var next [PoliciesMax]uint64
