@@ -107,7 +107,7 @@ func blockCommands(t *testing.T, document, text, program string) [][]string {
 	return found
 }
 
-// programCommands are those of one line that may be no command at all.
+// programCommands are the commands in one line, which may be no command at all.
 func programCommands(line, program string) [][]string {
 	commands, err := ShellCommands(line)
 	if err != nil || len(commands) == 0 {

@@ -68,7 +68,7 @@ type item struct {
 	// For a batch from Put: its size in memory, and the callback for its outcome.
 	bytes int64
 	done  func(error)
-	// implausible rows have a time that cannot be that of the measurement.
+	// implausible rows have a time at which the measurement cannot have been made.
 	implausible uint64
 }
 

@@ -103,7 +103,7 @@ func (b *builder) beside(way passage, path, hop int, traceroutes []int) passage 
 	return passage{narrow(way.inputs, inputs), narrow(way.outputs, outputs)}
 }
 
-// narrow returns the interfaces that two sources agree upon, those of either if they contradict.
+// narrow returns the interfaces that two sources agree upon, or all of both if they contradict.
 func narrow(a, b []string) []string {
 	common := slices.DeleteFunc(slices.Clone(a), func(name string) bool { return !slices.Contains(b, name) })
 	if len(common) > 0 {
