@@ -26,7 +26,7 @@ type streams struct {
 	ends   []*measure.Subscription
 	// derived are the derived streams of the host's own points.
 	derived branch
-	// reported are those of what applications report.
+	// reported are the streams that applications report.
 	reported *reported
 }
 
@@ -100,7 +100,7 @@ func (t tree) check(points []*measure.Schema) error {
 	}
 	for _, stream := range t {
 		if names[stream.Name] {
-			return fmt.Errorf("%w: stream %q: the name is that of a point or of another stream", ErrConfig, stream.Name)
+			return fmt.Errorf("%w: stream %q: a point or another stream has the name", ErrConfig, stream.Name)
 		}
 		names[stream.Name] = true
 		if stream.Replace && stream.Domain == "" && slices.ContainsFunc(points, func(p *measure.Schema) bool { return p.Name == stream.Point }) &&
