@@ -1,4 +1,4 @@
-package pillion
+package layout
 
 import (
 	"os"
