@@ -136,7 +136,7 @@ check-generated: ## check that generated files match their sources
 	@.ci/check-generated probe send api ui internal/notice
 
 .PHONY: lint
-lint: ## run gofmt, go vet, staticcheck, tsc, shellcheck if installed, and check the layout of the tree
+lint: ## run gofmt, go vet, staticcheck, tsc, shellcheck if installed, and check the layout and the language of the tree
 	@.ci/packages
 	@failed=; \
 	unformatted=$$(find . -name node_modules -prune -o -name '*.go' -exec gofmt -l {} +); \
@@ -145,7 +145,7 @@ lint: ## run gofmt, go vet, staticcheck, tsc, shellcheck if installed, and check
 	go tool staticcheck -tags=$(GOTAGS),long,verify,metrics ./... || failed=1; \
 	(cd ui && npx tsc --noEmit) || failed=1; \
 	! command -v shellcheck >/dev/null || shellcheck .ci/* || failed=1; \
-	go test -vet=off -count=1 -run='^TestLayout' ./internal/layout || failed=1; \
+	go test -vet=off -count=1 -run='^Test(Layout|Language)' ./internal/layout || failed=1; \
 	[ -z "$$failed" ]
 
 .PHONY: test

@@ -23,7 +23,7 @@ func newRates(perSecond, burst float64) *rates {
 	return &rates{perSecond: perSecond, burst: burst, buckets: map[string]*bucket{}}
 }
 
-// take takes tokens and reports whether there were enough. Those of an originator that has
+// take takes tokens and reports whether there were enough. The tokens of an originator that has
 // been quiet are full again and need no memory.
 func (r *rates) take(who string, tokens float64, now time.Time) bool {
 	r.mu.Lock()

@@ -31,7 +31,7 @@ type streams struct {
 }
 
 // openStreams opens all standard points and the wanted ones, each with a stream that cuts
-// batches for the spool, and the derived streams. Those of applications go to another one.
+// batches for the spool, and the derived streams. Applications' batches go to another one.
 func openStreams(put, applications measure.BatchSink, wanted []*measure.Schema, derived []Stream, log *slog.Logger) (*streams, error) {
 	s := &streams{log: log, tree: derived, points: map[string]*measure.Point{}}
 	if err := s.tree.check(append(measure.Standard(), wanted...)); err != nil {

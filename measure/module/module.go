@@ -35,7 +35,7 @@ type Descriptor struct {
 	// Carrier is what an encoding must carry, by the name of a wire.Content; empty for
 	// modules with an option.
 	Carrier string
-	// Columns are the figures of its rows. Those of a module without an option name columns of
+	// Columns are the figures of its rows. Columns of a module without an option name columns of
 	// its schema.
 	Columns []Column
 	// Labels are text columns of its rows behind the figures: the agent knows them from the session.

@@ -103,7 +103,7 @@ __noinline int trace_wanted(const struct mark *m)
 }
 
 /*
- * Hands the trace of a packet to the agent. counted: the verdict on its mark. That of a packet
+ * Hands the trace of a packet to the agent. counted: the verdict on its mark. The trace of a packet
  * without a mark, which a router may have begun, is no part of any flow.
  */
 static __always_inline void trace_take(const struct mark *m, int counted, __u64 now_ns)

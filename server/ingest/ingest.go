@@ -60,7 +60,7 @@ type Ingest struct {
 	stats   Stats
 }
 
-// item is one queued batch. Those of the server have a record from the start.
+// item is one queued batch. The server's own have a record from the start.
 type item struct {
 	delivery bus.Delivery
 	batch    archive.Batch

@@ -147,7 +147,7 @@ func (m Mark) exID() uint16 {
 	return ExID
 }
 
-// isExID reports whether an experiment identifier is one of ours. Those of aggregates by no field
+// isExID reports whether an experiment identifier is one of ours. Identifiers of aggregates by no field
 // and by all of them, which is no aggregate, are not.
 func isExID(b []byte) bool {
 	id := binary.BigEndian.Uint16(b)
