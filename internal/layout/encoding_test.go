@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"io/fs"
 	"os"
-	"path"
 	"regexp"
 	"slices"
 	"testing"
@@ -56,7 +55,7 @@ func eachWatched(t *testing.T, except []string, check func(name string, text []b
 			return err
 		}
 		if entry.IsDir() {
-			if slices.Contains(unwatched, path.Base(name)) {
+			if isUnwatched(name) {
 				return fs.SkipDir
 			}
 			return nil
