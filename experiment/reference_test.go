@@ -12,11 +12,11 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write docs/experiment.md")
+var update = flag.Bool("update", false, "write docs/howto/experiment.md")
 
-const referenceFile = "../docs/experiment.md"
+const referenceFile = "../docs/howto/experiment.md"
 
-// TestReference compares docs/experiment.md with the guide in testdata and the comments of
+// TestReference compares docs/howto/experiment.md with the guide in testdata and the comments of
 // spec.go; -update writes it.
 func TestReference(t *testing.T) {
 	guide, err := os.ReadFile("testdata/guide.md")

@@ -19,11 +19,11 @@ import (
 	"pillion.dev/wire/fivetuple"
 )
 
-var update = flag.Bool("update", false, "write docs/session.md")
+var update = flag.Bool("update", false, "write docs/reference/session.md")
 
-const referenceFile = "../docs/session.md"
+const referenceFile = "../docs/reference/session.md"
 
-// TestReference compares docs/session.md with the specification; -update writes it.
+// TestReference compares docs/reference/session.md with the specification; -update writes it.
 func TestReference(t *testing.T) {
 	want := reference(t)
 	if *update {

@@ -105,8 +105,8 @@ func contentOf(t *testing.T, text string) wire.Content {
 func TestGenerated(t *testing.T) {
 	rows, standard := readHeader(t)
 	for file, want := range map[string][]byte{
-		"encodings.go":         goFile(t, rows, standard),
-		"../docs/encodings.md": document(rows, standard),
+		"encodings.go":                   goFile(t, rows, standard),
+		"../docs/reference/encodings.md": document(rows, standard),
 	} {
 		if *update {
 			if err := os.WriteFile(file, want, 0o644); err != nil {
@@ -178,7 +178,7 @@ func sizesSection(rows []row) string {
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", r.name, yes(r.packets&wire.ClassIPv6), yes(r.packets&wire.ClassIPv4), strings.ReplaceAll(r.overhead, ", ", " | "))
 	}
 	b.WriteString("\nWhat an encoding adds is the same in IPv4 and IPv6. [Edge to edge](agent.md#edge-to-edge), the number of the ingress edge takes another 8 bytes in IPv6 and 7 in IPv4; " +
-		"[modules](extending.md#a-module-of-marks) with options of their own take up to 11 bytes each. " +
+		"[modules](../howto/extending.md#a-module-of-marks) with options of their own take up to 11 bytes each. " +
 		"The time in a mark is left out of most packets of fast flows (`stamp_every`): they carry the mark of the column loss.\n")
 	return b.String()
 }

@@ -41,8 +41,8 @@ func TestKindsAreNamed(t *testing.T) {
 		want[alarm], want[alarm+"-ended"] = true, true
 	}
 	for path, line := range map[string]*regexp.Regexp{
-		"../../ui/data/kind.ts": regexp.MustCompile(`(?m)^  "?([a-z-]+)"?: \{ label: "`),
-		"../../docs/server.md":  regexp.MustCompile("(?m)(?:^\\| |, )`([a-z]+(?:-[a-z]+)*)`"),
+		"../../ui/data/kind.ts":          regexp.MustCompile(`(?m)^  "?([a-z-]+)"?: \{ label: "`),
+		"../../docs/reference/server.md": regexp.MustCompile("(?m)(?:^\\| |, )`([a-z]+(?:-[a-z]+)*)`"),
 	} {
 		content, err := os.ReadFile(path)
 		if err != nil {

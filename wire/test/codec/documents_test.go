@@ -18,9 +18,9 @@ var (
 	octets  = regexp.MustCompile(`^[0-9a-f]{2}( [0-9a-f]{2})*`)
 )
 
-// TestDocumentedPackets: the packets in docs/wire.md are golden vectors, and each encoding has one.
+// TestDocumentedPackets: the packets in docs/reference/wire.md are golden vectors, and each encoding has one.
 func TestDocumentedPackets(t *testing.T) {
-	text, err := os.ReadFile("../../../docs/wire.md")
+	text, err := os.ReadFile("../../../docs/reference/wire.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func TestDocumentedPackets(t *testing.T) {
 	}
 	for _, e := range wire.Encodings() {
 		if !encodings[e] {
-			t.Errorf("docs/wire.md has no packet in the encoding %v", e)
+			t.Errorf("docs/reference/wire.md has no packet in the encoding %v", e)
 		}
 	}
 }
@@ -59,15 +59,15 @@ func documented(t *testing.T, lines string) (all []byte) {
 	return all
 }
 
-// TestDocumentedHeaders: the headers in docs/wire.md are the vectors of standards with these names.
+// TestDocumentedHeaders: the headers in docs/reference/wire.md are the vectors of standards with these names.
 func TestDocumentedHeaders(t *testing.T) {
-	text, err := os.ReadFile("../../../docs/wire.md")
+	text, err := os.ReadFile("../../../docs/reference/wire.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	found := headers.FindAllStringSubmatch(string(text), -1)
 	if len(found) < 4 {
-		t.Errorf("docs/wire.md has %d headers", len(found))
+		t.Errorf("docs/reference/wire.md has %d headers", len(found))
 	}
 	for _, f := range found {
 		i := slices.IndexFunc(standardVectors, func(v standardVector) bool { return v.name == f[1] })
