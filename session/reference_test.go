@@ -262,7 +262,7 @@ With ` + "`altmark`" + ` the clocks of both ends have to agree to a quarter of a
 | ` + "`routers`" + ` | time in each stage of a router, its queues | ` + "`router`, `router_queues`, `router_breaks`, `router_account`" + ` | programs on the router | none |
 | ` + "`points`" + ` | as the [point](#points) | those of the point | | |
 
-Sources also report what they have sent, in the stream ` + "`sent_flows`" + `, so that [tail losses](agent.md#tail-loss) are counted.
+Sources also report what they have sent, in the stream ` + "`sent_flows`" + `, so that [tail losses](../explanation/loss.md#tail-loss) are counted.
 
 ## What cannot be combined
 
@@ -360,7 +360,7 @@ EOF
 pillion session create hops.yaml --dry-run
 ` + "```" + `
 
-[Edge to edge](agent.md#edge-to-edge): the hosts of two networks, with one row for each pair of hosts, and the delay of both segments
+[Edge to edge](../howto/edge-to-edge.md): the hosts of two networks, with one row for each pair of hosts, and the delay of both segments
 if an agent with the label is on the path:
 
 ` + "```sh ask" + `
@@ -378,7 +378,7 @@ pillion session create sites.yaml --dry-run
 ` + "```" + `
 
 For an hour a week, at the least cost: only packets with a time stamp are marked. For another one, loss by blocks of
-[Alternate Marking](agent.md#blocks-of-alternate-marking):
+[Alternate Marking](../explanation/loss.md#blocks-of-alternate-marking):
 
 ` + "```sh ask" + `
 cat > cheap.yaml <<'EOF'
