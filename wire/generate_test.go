@@ -201,7 +201,7 @@ var standards = map[string]struct{ document, lacks, others string }{
 	},
 	"ioam-trace": {
 		rfc(9197) + ", section 4.4; " + rfc(9486),
-		"Round-trip time; delays of hops without IOAM, and those of less than a microsecond.",
+		"Round-trip time; delays of hops without IOAM, and delays of less than a microsecond.",
 		"Linux from 5.15 on: routers fill traces ([`ioam6_enabled`](https://docs.kernel.org/networking/ioam6-sysctl.html), commit 9ee11f0fff20), and kernels built with " +
 			"`CONFIG_IPV6_IOAM6_LWTUNNEL` begin them (`ip route ... encap ioam6`, commit 3edede08ff37). The plugin of FD.io VPP has a format of its own, as above. tshark 4.0 dissects traces.",
 	},
@@ -228,7 +228,7 @@ func rfc(number int) string {
 func standardsSection(rows []row) string {
 	var b strings.Builder
 	b.WriteString("\n## Standards\n\nThese encodings are options that the IETF has standardised for IPv6 ([their bytes](wire-standards.md)). " +
-		"Other systems can read such marks, and Pillion reads those of others, which it leaves in the packets ([how](../howto/other-systems.md)). " +
+		"Other systems can read such marks, and Pillion reads the marks of others, which it leaves in the packets ([how](../howto/other-systems.md)). " +
 		"Hosts that do not know an option skip it: the types 0x0f (PDM), 0x11, 0x31 (IOAM) and 0x12 (Alternate Marking) begin with the bits 00 (" + rfc(8200) + ", section 4.2). None is in the default list. " +
 		"All other encodings are Pillion's own.\n\n" +
 		"| encoding | standard | does not measure | other implementations |\n|---|---|---|---|\n")
