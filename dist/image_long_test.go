@@ -205,7 +205,7 @@ func (p *podman) wait(host, name string, ready func(said string, running bool) b
 	}
 }
 
-// TestLongContainers runs the images as docs/install.md says: a server without privileges, and
+// TestLongContainers runs the images as docs/howto/install.md says: a server without privileges, and
 // agents with the listed capabilities, which measure the delay between two namespaces. Without a
 // capability an agent names it, or its doctor does.
 func TestLongContainers(t *testing.T) {
@@ -244,7 +244,7 @@ func TestLongContainers(t *testing.T) {
 	for _, capability := range []string{"BPF", "PERFMON", "NET_ADMIN", "SETUID", "SETGID", "KILL"} {
 		name := "without-" + capability
 		said := p.end(north, name, strings.Replace(agent(name), "--cap-add "+capability+" ", "", 1))
-		if !strings.HasSuffix(said, "missing capability: CAP_"+capability+"\nhint: grant it: systemd by CapabilityBoundingSet, container runtimes by --cap-add; docs/agent.md, Privileges") {
+		if !strings.HasSuffix(said, "missing capability: CAP_"+capability+"\nhint: grant it: systemd by CapabilityBoundingSet, container runtimes by --cap-add; docs/reference/agent.md, Privileges") {
 			t.Errorf("agent without CAP_%s: %s", capability, said)
 		}
 	}

@@ -15,16 +15,16 @@ import (
 // the machine does.
 const tryCommands = 4
 
-// documented returns the commands of a class in docs/install.md; apt asks nothing.
+// documented returns the commands of a class in docs/howto/install.md; apt asks nothing.
 func documented(t *testing.T, class string) string {
 	t.Helper()
-	text, err := os.ReadFile("docs/install.md")
+	text, err := os.ReadFile("docs/howto/install.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	match := regexp.MustCompile("(?ms)^```sh " + class + "\n(.*?)^```$").FindSubmatch(text)
 	if match == nil {
-		t.Fatalf("docs/install.md has no commands %q", class)
+		t.Fatalf("docs/howto/install.md has no commands %q", class)
 	}
 	return regexp.MustCompile(`(?m)^apt (install|remove|purge) `).ReplaceAllString(strings.TrimSpace(string(match[1])), "apt $1 -qq -y ")
 }
@@ -77,7 +77,7 @@ done`)
 }
 
 // TestLongPackages installs, upgrades, removes and purges the Debian packages in a booted
-// Debian 12, where the services run, and measures there as docs/install.md says.
+// Debian 12, where the services run, and measures there as docs/howto/install.md says.
 func TestLongPackages(t *testing.T) {
 	folder := packages(t)
 	noc, north := start(t, "noc", folder), start(t, "north", folder)

@@ -24,7 +24,7 @@ func TestLongDocumentSiteRefusesBrokenLinks(t *testing.T) {
 		}
 	}
 	page := filepath.Join(tree, "docs/strange.md")
-	if err := os.WriteFile(page, []byte("[page](nowhere.md) [anchor](server.md#nowhere) [file](../lab/nowhere.yaml)\n"), 0o644); err != nil {
+	if err := os.WriteFile(page, []byte("[page](nowhere.md) [anchor](reference/server.md#nowhere) [file](../lab/nowhere.yaml)\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	said, err := exec.Command(filepath.Join(tree, ".ci/site"), t.TempDir()).CombinedOutput()

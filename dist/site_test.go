@@ -20,7 +20,11 @@ func TestDocumentSite(t *testing.T) {
 		t.Fatalf(".ci/site: %v (.ci/install site brings what it needs)\n%s", err, said)
 	}
 	pages, err := filepath.Glob(folder + "/*.html")
-	if err != nil || len(pages) < 20 {
+	if err != nil {
+		t.Fatal(err)
+	}
+	inFolders, err := filepath.Glob(folder + "/*/*.html")
+	if pages = append(pages, inFolders...); err != nil || len(pages) < 20 {
 		t.Fatalf("the site has %d pages: %v", len(pages), err)
 	}
 	for _, page := range pages {
@@ -28,7 +32,7 @@ func TestDocumentSite(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		name := filepath.Base(page)
+		name := strings.TrimPrefix(page, folder+"/")
 		for _, found := range loaded.FindAll(text, -1) {
 			t.Errorf("%s loads %s", name, found)
 		}

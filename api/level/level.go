@@ -1,5 +1,5 @@
 // Package level writes service levels, as the API answers them, into files: CSV for programs, and HTML for people, which is one
-// file without references to others. docs/sla.md has the definitions.
+// file without references to others. docs/howto/sla.md has the definitions.
 //
 // It computes nothing and asks nobody: server/sla does the one, FlowService/ServiceLevels the other. In the flow it stands behind
 // the API: in the server, for the web page and curl, and in the command line.

@@ -1,6 +1,6 @@
 // Package clickhouse keeps an archive in ClickHouse, on one server or on a cluster of
 // shards with replicas, which several pillion-servers write and read at once. All SQL is in
-// this package. Deployment, retention and the failures that it survives are in docs/fleet.md.
+// this package. Deployment, retention and the failures that it survives are in docs/reference/clickhouse.md.
 //
 // # Tables
 //

@@ -36,7 +36,7 @@ type Cluster struct {
 
 const patience = hang.Limit
 
-// Start starts a cluster with the permissions that docs/server.md shows, for these agents. Its
+// Start starts a cluster with the permissions that docs/howto/nats.md shows, for these agents. Its
 // nodes have certificates of the authority in the folder of a server, which is created if there
 // is none. It ends with the test.
 func Start(t testing.TB, folder string, agents ...string) *Cluster {

@@ -18,17 +18,17 @@ var (
 // documentedPermissions are those in the documentation, for these agents.
 func documentedPermissions(t testing.TB, agents []string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root.Folder(t), "docs/server.md"))
+	text, err := os.ReadFile(filepath.Join(root.Folder(t), "docs/howto/nats.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	block := permissionsBlock.FindSubmatch(text)
 	if block == nil {
-		t.Fatal("docs/server.md shows no permissions")
+		t.Fatal("docs/howto/nats.md shows no permissions")
 	}
 	shown := string(agentPermissions.Find(block[1]))
 	if shown == "" {
-		t.Fatal("docs/server.md shows no permissions of an agent")
+		t.Fatal("docs/howto/nats.md shows no permissions of an agent")
 	}
 	var all strings.Builder
 	for _, agent := range agents {

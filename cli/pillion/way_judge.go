@@ -179,7 +179,7 @@ func (d *direction) judgeSession(r *report) {
 		return
 	}
 	for _, p := range d.plan.GetProblems() {
-		r.add("session", levelError, "not possible: "+p.Field+": "+p.Message, "correct what the problem names; docs/session.md lists what cannot be combined")
+		r.add("session", levelError, "not possible: "+p.Field+": "+p.Message, "correct what the problem names; docs/reference/session.md lists what cannot be combined")
 	}
 	for _, warning := range d.plan.GetWarnings() {
 		r.add("session", levelWarning, warning, "pillion session create --from "+d.from+" --to "+d.to+" --dry-run shows the plan")
@@ -230,7 +230,7 @@ func (d *direction) judgeMarks(r *report, now time.Time) {
 			"run pillion doctor again in "+quantity.FormatDuration(max(time.Second, settleTime+countLeast-age)))
 	case d.sent > 0:
 		r.add("marks", levelError, fmt.Sprintf("%s left %s, and no mark was read: they are lost, or the marks are removed%s", quantity.Count(d.sent, "marked packet"), within, d.between()),
-			"permit what the encoding needs there in firewalls and middleboxes, or use another one (--encoding); docs/troubleshooting.md")
+			"permit what the encoding needs there in firewalls and middleboxes, or use another one (--encoding); docs/howto/troubleshooting.md")
 	case counters["paths_failed"]+counters["paths_altered"]+counters["paths_checksum"] > 0:
 		r.add("marks", levelError, "path validation found that marked packets do not arrive, so none is marked"+d.between(),
 			"permit what the encoding needs there in firewalls and middleboxes, or use another one (--encoding); "+show)
@@ -239,7 +239,7 @@ func (d *direction) judgeMarks(r *report, now time.Time) {
 		if reason, n := mostSkipped(counters); n > 0 {
 			found += fmt.Sprintf("; most often because of %s (%d since the start)", reason, n)
 		}
-		r.add("marks", levelWarning, found, "send traffic that the session selects; docs/troubleshooting.md explains the counters of "+show)
+		r.add("marks", levelWarning, found, "send traffic that the session selects; docs/howto/troubleshooting.md explains the counters of "+show)
 	}
 }
 

@@ -18,7 +18,7 @@ var (
 // eachDocument calls with the text of each document.
 func eachDocument(t *testing.T, call func(name, text string)) {
 	t.Helper()
-	for _, pattern := range []string{"*.md", "docs/*.md", "*/README.md", "bench/results/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "*/README.md", "bench/results/*.md"} {
 		names, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)
@@ -31,6 +31,22 @@ func eachDocument(t *testing.T, call func(name, text string)) {
 			call(name, string(text))
 		}
 	}
+}
+
+// TestDocumentSizes: a page answers one question, so it is short. Generated pages are as long as what they list.
+func TestDocumentSizes(t *testing.T) {
+	eachDocument(t, func(name, text string) {
+		limit := 260
+		switch {
+		case name == "README.md":
+			limit = 150
+		case !strings.HasPrefix(name, "docs/") || name == "docs/changes.md" || generated.MatchString(text):
+			return
+		}
+		if lines := strings.Count(text, "\n"); lines > limit {
+			t.Errorf("%s has %d lines, the limit is %d: divide it", name, lines, limit)
+		}
+	})
 }
 
 // TestDocumentedShell: bash accepts the syntax of all blocks of commands, those included that no

@@ -20,9 +20,9 @@ var settingEffects = regexp.MustCompile(`^(probe|bench|agent|cli/agent|docs|wire
 var settingName = regexp.MustCompile(`(?i)stamp[_-]?every`)
 
 // TestSettingFiles checks that what specifies, validates, plans, carries and shows a session names
-// no setting, and that docs/extending.md lists the files that do.
+// no setting, and that docs/howto/extending.md lists the files that do.
 func TestSettingFiles(t *testing.T) {
-	guide, err := os.ReadFile("docs/extending.md")
+	guide, err := os.ReadFile("docs/howto/extending.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func TestSettingFiles(t *testing.T) {
 		listed = append(listed, m[1])
 	}
 	if !slices.Equal(listed, settingFiles) {
-		t.Errorf("docs/extending.md lists %q for a setting, want %q", listed, settingFiles)
+		t.Errorf("docs/howto/extending.md lists %q for a setting, want %q", listed, settingFiles)
 	}
 	eachWatched(t, settingFiles, func(name string, text []byte) {
 		if !settingEffects.MatchString(name) && settingName.Match(text) {

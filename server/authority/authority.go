@@ -253,7 +253,7 @@ func (a *Authority) open() error {
 	own, err := a.openIdentity(authorityFile, func() (*identity, error) {
 		if _, err := os.Lstat(public); err == nil { // written after the key
 			return nil, fmt.Errorf("%s is missing, and the agents of %s trust only its authority: restore it from a backup, or remove %[2]s to begin with another "+
-				"authority, and enrol all agents again (docs/recover.md)", authorityFile, public)
+				"authority, and enrol all agents again (docs/howto/recover.md)", authorityFile, public)
 		}
 		return a.makeAuthority()
 	})

@@ -1,4 +1,4 @@
-"""Published tables beside ours. docs/experiment-papers.md defines their files."""
+"""Published tables beside ours. docs/reference/experiment-papers.md defines their files."""
 
 import csv
 import glob

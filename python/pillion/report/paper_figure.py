@@ -1,6 +1,6 @@
 """A figure of a paper drawn from our runs on its axes, with what the paper prints of it.
 
-What is ours has intervals; what is published is hollow and dashed. docs/experiment-papers.md defines the keys.
+What is ours has intervals; what is published is hollow and dashed. docs/reference/experiment-papers.md defines the keys.
 """
 
 import numpy as np
