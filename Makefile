@@ -51,13 +51,16 @@ LONGPACKAGES = $(shell find . -name node_modules -prune -o -name '*_long_test.go
 # A test that measures a figure again, which no behaviour depends on, is called TestVerify..., in a file ..._verify_test.go.
 VERIFYPACKAGES = $(shell find . -name node_modules -prune -o -name '*_verify_test.go' -printf '%h\n' | sort -u)
 # Of LONGPACKAGES, the ones that compute or wait for minutes and measure nothing: three at a time.
-BUSYPACKAGES = ./lab/machine . ./bench/campaign ./server/lane ./archive/clickhouse ./archive/transfer ./bench/fleet ./bus ./cli/server ./experiment/runner \
+BUSYPACKAGES = ./lab/machine ./dist ./bench/campaign ./server/lane ./archive/clickhouse ./archive/transfer ./bench/fleet ./bus ./cli/server ./experiment/runner \
 	./probe/module ./agent/runner ./bench/ingest ./probe/device ./probe/destination ./archive/duckdb ./server ./server/control ./bench/clickhouse \
 	./cli/agent ./trace ./internal/sbom
 
+# What make help lists, a regular expression.
+FIRST := install|build|demo|test|lint|bench|packages|images|site|help-all
+
 .PHONY: help
-help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+help: ## list the targets to begin with
+	@$(MAKE) help-all | grep -E '^make ($(FIRST)) '
 
 .PHONY: install
 ifeq ($(filter command,$(firstword $(origin PREFIX)) $(firstword $(origin DESTDIR))),)
@@ -103,7 +106,7 @@ images: release ## build container images of the release into bin/images: archiv
 
 .PHONY: reproducible
 reproducible: install-test ## build a release twice, the second time with an empty compiler cache, and compare (10 minutes)
-	COLD=1 go test -count=1 -timeout=60m -tags=$(GOTAGS),long -run='^TestLongReleaseIsReproducible$$' .
+	COLD=1 go test -count=1 -timeout=60m -tags=$(GOTAGS),long -run='^TestLongReleaseIsReproducible$$' ./dist
 
 .PHONY: vulnerabilities
 vulnerabilities: ## ask the public databases for known vulnerabilities of Go modules and npm packages
@@ -133,7 +136,7 @@ check-generated: ## check that generated files match their sources
 	@.ci/check-generated probe send api ui internal/notice
 
 .PHONY: lint
-lint: ## run gofmt, go vet, staticcheck, tsc, and shellcheck if installed
+lint: ## run gofmt, go vet, staticcheck, tsc, shellcheck if installed, and check the layout and the language of the tree
 	@.ci/packages
 	@failed=; \
 	unformatted=$$(find . -name node_modules -prune -o -name '*.go' -exec gofmt -l {} +); \
@@ -142,6 +145,7 @@ lint: ## run gofmt, go vet, staticcheck, tsc, and shellcheck if installed
 	go tool staticcheck -tags=$(GOTAGS),long,verify,metrics ./... || failed=1; \
 	(cd ui && npx tsc --noEmit) || failed=1; \
 	! command -v shellcheck >/dev/null || shellcheck .ci/* || failed=1; \
+	go test -vet=off -count=1 -run='^Test(Layout|Language)' ./internal/layout || failed=1; \
 	[ -z "$$failed" ]
 
 .PHONY: test
@@ -408,3 +412,7 @@ clean: ## remove build results
 	rm -rf bin
 	@$(MAKE) -C clib clean
 	rm -f bench/results/*.tmp
+
+.PHONY: help-all
+help-all: ## list all targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))

@@ -28,12 +28,12 @@ const changeTimeout = 5 * time.Second
 
 // Change is what a running source is to do differently. What is not set stays as it is.
 type Change struct {
-	// Filters replace those of the source, those of its destinations included; an empty text
+	// Filters replace the filters of the source and of its destinations; an empty text
 	// matches every packet.
 	Filters []string
 	// Modules and Encoding are lists of names, separated by commas.
 	Modules, Encoding string
-	// Sampled: Sampling replaces that of the source.
+	// Sampled: Sampling replaces the source's sampling.
 	Sampled  bool
 	Sampling wire.Sampling
 }

@@ -23,7 +23,7 @@ type hopLine struct {
 	Packets    uint64    `json:"packets"`
 	Overflowed uint64    `json:"overflowed"`
 	Delay      hopTimes  `json:"delay_ns"`
-	// Uncertainty is that of the time stamps; that of the clocks comes on top.
+	// Uncertainty of the time stamps; the clocks' is to be added.
 	Uncertainty int64 `json:"uncertainty_ns"`
 }
 

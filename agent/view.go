@@ -242,7 +242,7 @@ func checked(n uint64, of destination.Counts) string {
 	return strconv.FormatUint(n, 10)
 }
 
-// mismatchText says which sources number other flows than those of this destination, a line each.
+// mismatchText says which sources number flows by other fields than this destination, a line each.
 func mismatchText(t destination.Tally) string {
 	var b strings.Builder
 	for _, m := range t.Mismatches {

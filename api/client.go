@@ -36,7 +36,7 @@ type ClientOptions struct {
 	Server string
 	// Token authenticates the caller; may be empty. It is never part of an error.
 	Token string
-	// Authority is the content of a PEM file; Fingerprint is that of the authority's
+	// Authority is the content of a PEM file; Fingerprint is the fingerprint of the authority's
 	// certificate. With either, nothing else is trusted; with neither, the system's
 	// roots are.
 	Authority   []byte

@@ -68,7 +68,7 @@ func randomRow(random *rand.Rand, n, packets int) flows.Row {
 }
 
 // BenchmarkBatch measures the bytes of a row on the bus, in batches as they are and compressed, and the time of
-// compressing and decompressing a batch. docs/fleet.md has the bytes.
+// compressing and decompressing a batch. docs/explanation/fleet-sizing.md has the bytes.
 func BenchmarkBatch(b *testing.B) {
 	for _, packets := range []int{10, 100} {
 		for _, rows := range []int{10, 100, 1000} {

@@ -18,8 +18,8 @@ import (
 const (
 	// batchHeader is the envelope of a batch: layout number, epoch, sequence, rows,
 	// oldest, checksum, size and agent; the epoch as 16 hexadecimal digits, the checksum as 8. The
-	// size is that of a compressed payload as it was, bytes, which has the checksum; 0: the payload
-	// is as it was. The agent is the one whose rows an aggregator sends; -: the sender.
+	// size is the length of a compressed payload before compression, bytes, to which the checksum
+	// applies; 0: not compressed. The agent is the one whose rows an aggregator sends; -: the sender.
 	batchHeader = "Pillion-Batch"
 	// statusHeader is the outcome of a request, reasonHeader the reason.
 	statusHeader = "Pillion-Status"
@@ -56,8 +56,8 @@ const (
 	longestTime = time.Hour
 )
 
-// formatBatch is the header of a batch. Size is that of the payload as it was, if it is sent
-// compressed; of is the agent whose rows they are, empty for the sender.
+// formatBatch is the header of a batch. Size is the length of the payload before compression, 0 if
+// it is not compressed; of is the agent whose rows they are, empty for the sender.
 func formatBatch(e *measure.Envelope, size int, of string) string {
 	return fmt.Sprintf("%s %016x %d %d %d %08x %d %s", batchLayout, e.Epoch, e.Sequence, e.Rows, e.Oldest, e.Checksum, size, cmp.Or(of, itself))
 }
@@ -70,7 +70,7 @@ type parsed struct {
 }
 
 // parseBatch parses the header. It accepts only the canonical form that formatBatch writes; every
-// error is ErrRejected, except that of a later layout: ErrUnsupported.
+// error is ErrRejected, except for a later layout: ErrUnsupported.
 func parseBatch(stream, text string) (p parsed, err error) {
 	bad := func(cause string) (parsed, error) {
 		return parsed{}, fmt.Errorf("%w: header %.100q: %s", ErrRejected, text, cause)

@@ -11,7 +11,7 @@ import (
 
 // Hub is the configuration of a node of an external NATS cluster for Pillion.
 type Hub struct {
-	// Name is that of the node, different on each.
+	// Name of the node, different on each.
 	Name string
 	// Listen, ClusterListen and LeafListen are host:port for clients, for other nodes, and for the
 	// leaves of sites; without LeafListen there are no leaves.
@@ -20,7 +20,7 @@ type Hub struct {
 	Routes []string
 	// Folder holds the node's files: NodeFile, AuthorityFile, and what JetStream stores.
 	Folder string
-	// Secret is that of CalloutOptions: servers say which agents may connect. Without one, Agents
+	// Secret is CalloutOptions.Secret: servers say which agents may connect. Without one, Agents
 	// may, each by a certificate with its name.
 	Secret []byte
 	Agents []string
@@ -103,7 +103,7 @@ func (h *Hub) writeCallout(b *strings.Builder) error {
 		return fmt.Errorf("configure NATS node %.70q: %w", h.Name, err)
 	}
 	// Leaves ask through the account of agents. NATS tells a leaf of subscriptions to subjects all of
-	// which it may use, and of mappings: hence that of states.
+	// which it may use, and of mappings: hence the mapping of states.
 	fmt.Fprintf(b, "\naccounts {\n%s {\n  jetstream: enabled\n  # Each agent belongs to a lane, which one pillion-server holds at a time.\n  mappings { %q: %q, %q: %q }\n  imports: [ { service: { account: %s, subject: %q } } ]\n  users: [\n%s  ]\n}\n",
 		account, LaneMapping[0], LaneMapping[1], stateSubject("*"), stateSubject("{{wildcard(1)}}"), calloutAccount, calloutSubject, serverUser)
 	fmt.Fprintf(b, "%s {\n  exports: [ { service: %q, accounts: [%s] } ]\n  users: [ { user: %q } ]\n}\n%s { users: [ { user: %q } ] }\n}\nsystem_account: %s\n",

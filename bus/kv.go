@@ -132,9 +132,9 @@ func (s *Server) openKV(ctx context.Context, js jetstream.JetStream, bucket stri
 	return &KV{conn: s.conn, bucket: kv, stream: kvStreamName + bucket, ttl: config.MaxAge}, nil
 }
 
-// bucketConfig is that of the clients of NATS, with two differences: values are read from the
+// bucketConfig is the configuration that NATS clients use, with two differences: values are read from the
 // node that leads the bucket, because others may lag; and revisions begin with the time, so
-// that they are higher than those of an earlier bucket of the name.
+// that they are higher than the revisions of an earlier bucket of the name.
 func bucketConfig(bucket string, ttl time.Duration, replicas int) jetstream.StreamConfig {
 	duplicates := kvDuplicates
 	if ttl > 0 {

@@ -13,7 +13,7 @@ import (
 )
 
 // Lanes divide the agents of a cluster among its servers: NATS maps the data subject of each
-// agent to that of its lane (LaneMapping).
+// agent to the subject of its lane (LaneMapping).
 const Lanes = 64
 
 // NoLane is the Lane of a Delivery from a bus without lanes.
@@ -35,7 +35,7 @@ const (
 // ErrNoLanes is a cluster that does not map the subjects of agents to lanes.
 var ErrNoLanes = errors.New("the NATS cluster does not map the subjects of agents to lanes; write its configuration with pillion-server nats")
 
-// LaneOf is the lane of an agent: that of the function partition of NATS.
+// LaneOf is the lane of an agent, as the function partition of NATS computes it.
 func LaneOf(agent string) int {
 	hash := fnv.New32a()
 	hash.Write([]byte(agent))
@@ -73,8 +73,8 @@ func (s *Server) CheckLanes(ctx context.Context) error {
 	return fmt.Errorf("check lanes: %w", ErrNoLanes)
 }
 
-// ServeLanes is ServeData for a server that takes only the batches of its lanes: those of
-// OpenLane.
+// ServeLanes is ServeData for a server that takes only the batches of the lanes that it opened
+// by OpenLane.
 func (s *Server) ServeLanes(handler func(Delivery)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 // Leaf is the configuration of a NATS server of a site, to which the agents of the site connect,
 // and which has one connection to the hubs.
 type Leaf struct {
-	// Name is that of the site, different on each leaf and from those of hubs.
+	// Name of the site, different on each leaf and from the names of hubs.
 	Name string
 	// Listen is host:port for agents.
 	Listen string
@@ -22,7 +22,7 @@ type Leaf struct {
 	Hubs []string
 	// Folder holds the leaf's files: NodeFile and AuthorityFile.
 	Folder string
-	// Secret is that of the hubs. What is made of it and written only verifies.
+	// Secret is the hubs' secret. Only a key that verifies is derived from it and written.
 	Secret []byte
 }
 

@@ -151,7 +151,7 @@ func (l *Lease) write() error {
 	return err
 }
 
-// Revision is that of the creation: it ascends over the owners of a key.
+// Revision is the revision in which the key was created: it ascends over the owners of a key.
 func (l *Lease) Revision() uint64 { return l.revision }
 
 // Done is closed as soon as the lease may have expired, or is released.

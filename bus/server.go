@@ -28,8 +28,8 @@ type ServerOptions struct {
 	URL       string
 	TLS       *tls.Config
 	Log       *slog.Logger
-	// Backlog limits the batches queued for the handler, bytes, and Share those of one
-	// agent; more are answered ErrBusy at once. Default 64 MiB and 36 MiB, at least
+	// Backlog limits the batches queued for the handler, bytes, and Share the batches of
+	// one agent; more are answered ErrBusy at once. Default 64 MiB and 36 MiB, at least
 	// MaxPayload.
 	Backlog, Share int64
 	// States limits an agent's state reports per second; default StatesPerSecond.
@@ -203,8 +203,8 @@ func (s *Server) Stats() ServerStats {
 	return stats
 }
 
-// ServeData calls the handler for each batch, one at a time, those of an agent in order of
-// arrival, the agents in turn. The servers of a cluster share the batches. While the
+// ServeData calls the handler for each batch, one at a time: the batches of an agent in order
+// of arrival, the agents in turn. The servers of a cluster share the batches. While the
 // handler blocks, up to Backlog bytes are queued and the rest is answered ErrBusy.
 func (s *Server) ServeData(handler func(Delivery)) error {
 	s.mu.Lock()

@@ -24,7 +24,7 @@ const (
 
 func storedSubject(stream string) string { return storedPrefix + stream }
 
-// Stored publishes the batches that a server of a fleet has stored, and receives those of the others. It
+// Stored publishes the batches that a server of a fleet has stored, and receives what the others stored. It
 // serves live views: what does not fit into its queues is dropped and counted. It has a connection of its
 // own, so that what agents and servers ask each other does not wait behind it.
 type Stored struct {

@@ -12,11 +12,11 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write docs/experiment.md")
+var update = flag.Bool("update", false, "write docs/reference/experiment.md")
 
-const referenceFile = "../docs/experiment.md"
+const referenceFile = "../docs/reference/experiment.md"
 
-// TestReference compares docs/experiment.md with the guide in testdata and the comments of
+// TestReference compares docs/reference/experiment.md with the guide in testdata and the comments of
 // spec.go; -update writes it.
 func TestReference(t *testing.T) {
 	guide, err := os.ReadFile("testdata/guide.md")
@@ -36,7 +36,7 @@ func TestReference(t *testing.T) {
 
 // TestGuideExample: the first experiment of the guide is valid.
 func TestGuideExample(t *testing.T) {
-	guide, err := os.ReadFile("testdata/guide.md")
+	guide, err := os.ReadFile("../docs/howto/experiment.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -85,7 +85,7 @@ type Estimate struct {
 // freedom returns the degrees of freedom of an interval over a number of blocks. After the
 // stop rule they are those of the pilot, as in Stein's interval: experiments whose deviation
 // is small by chance stop early, and with those of all blocks their intervals hold the truth
-// too rarely (docs/statistics.md).
+// too rarely (docs/explanation/statistics.md).
 func (s *Spec) freedom(blocks int) int {
 	if s.Stop.Pilot > 0 {
 		blocks = min(blocks, s.Stop.Pilot)

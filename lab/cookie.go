@@ -57,7 +57,7 @@ func (s state) addByCookie(ours map[string]bool) error {
 	return nil
 }
 
-// cookieOf is that of the namespace behind a path; an error: its last process has ended.
+// cookieOf is the cookie of the namespace behind a path; an error: its last process has ended.
 func cookieOf(path string) (cookie uint64, err error) {
 	file, err := os.Open(path)
 	if err != nil {

@@ -30,7 +30,7 @@ type block struct{ document, class, text string }
 func blocks(t *testing.T) []block {
 	t.Helper()
 	var found []block
-	for _, pattern := range []string{"../*.md", "../docs/*.md", "../*/README.md"} {
+	for _, pattern := range []string{"../*.md", "../docs/*.md", "../docs/*/*.md", "../*/README.md"} {
 		names, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)
@@ -67,23 +67,38 @@ func ofClass(t *testing.T, document, class string) string {
 // of these, tests of the root and of cli check the syntax and that commands and options exist.
 func TestDocumentedCommandsAreRun(t *testing.T) {
 	run := map[string][]string{
-		"README.md":      {"make", "two-hosts", "ask", "noc", "north", "south", "noc-ask", "systemd"},
-		"docs/agent.md":  {"hand-destination", "hand-source", "router", "ioam-router", "send", "ask", "ask-waypoint", "edge-lab", "benchmark", "estimate", "estimate-hops"},
-		"docs/server.md": {"ask", "backup" /* cli/server */, "application-build", "application", "application-ask"}, "docs/api.md": {"ask"}, "docs/session.md": {"ask"},
-		"docs/troubleshooting.md": {"ask"}, "docs/experiment.md": {"experiment"},
-		"docs/install.md": {"try", "server", "host", "session", "remove", // TestLongPackages
+		"README.md":                  {"make", "two-hosts", "ask"},
+		"docs/tutorial/tutorial.md":  {"make" /* TestDocumentedTargets of the root */, "tutorial"}, // TestLongTutorial
+		"docs/howto/analysis.md":     {""},                                                         // python
+		"docs/howto/api.md":          {"ask"},
+		"docs/howto/applications.md": {"application-build", "application", "application-ask"},
+		"docs/howto/backup.md":       {"backup"}, // cli/server
+		"docs/howto/benchmark.md":    {"benchmark"},
+		"docs/howto/by-hand.md":      {"hand-destination", "hand-source"},
+		"docs/howto/edge-to-edge.md": {"ask", "edge-lab"},
+		"docs/howto/estimate.md":     {"estimate", "estimate-hops"},
+		"docs/howto/experiment.md":   {"experiment"},
+		"docs/howto/hop-by-hop.md":   {"ioam-router"},
+		"docs/howto/install.md": {"try", "server", "host", "session", "remove", // TestLongPackages
 			"container-load", "container-server", "container-token", "container-agent"}, // TestLongContainers
-		"docs/tutorial.md": {"make" /* TestDocumentedTargets of the root */, "tutorial"}, // TestLongTutorial
-		"docs/analysis.md": {""},                                                         // python
+		"docs/howto/own-hosts.md":        {"systemd", "noc", "north", "south", "noc-ask"},
+		"docs/howto/retention.md":        {"ask"},
+		"docs/howto/router.md":           {"router"},
+		"docs/howto/segments.md":         {"ask-waypoint"},
+		"docs/howto/send-in-sessions.md": {"ask"},
+		"docs/howto/send.md":             {"send"},
+		"docs/howto/tokens.md":           {"ask"},
+		"docs/howto/troubleshooting.md":  {"ask"},
+		"docs/reference/session.md":      {"ask"},
 	}
 	elsewhere := map[string][]string{
-		"docs/wire.md":       {"elsewhere"}, // it captures until it is interrupted
-		"docs/agent.md":      {"elsewhere"}, // it writes records until it is interrupted
-		"docs/security.md":   {"elsewhere"}, // its hosts have labels of a customer
-		"docs/kubernetes.md": {"elsewhere"}, // it needs a cluster
-		"docs/sla.md":        {"elsewhere"}, // its report is of a month of a customer
-		"docs/install.md":    {"elsewhere"}, // below /usr/local; TestLongInstall does it in a folder
-		"clib/README.md":     {"elsewhere"}, // it installs below /usr/local
+		"docs/howto/by-hand.md":              {"elsewhere"}, // it writes records until it is interrupted
+		"docs/howto/install.md":              {"elsewhere"}, // below /usr/local; TestLongInstall does it in a folder
+		"docs/howto/kubernetes.md":           {"elsewhere"}, // it needs a cluster
+		"docs/howto/sla.md":                  {"elsewhere"}, // its report is of a month of a customer
+		"docs/explanation/security-users.md": {"elsewhere"}, // its hosts have labels of a customer
+		"docs/reference/wire.md":             {"elsewhere"}, // it captures until it is interrupted
+		"clib/README.md":                     {"elsewhere"}, // it installs below /usr/local
 	}
 	for _, b := range blocks(t) {
 		if !slices.Contains(run[b.document], b.class) && !slices.Contains(elsewhere[b.document], b.class) {
@@ -94,7 +109,7 @@ func TestDocumentedCommandsAreRun(t *testing.T) {
 
 // The files that the documented commands install exist.
 func TestDocumentedUnits(t *testing.T) {
-	for _, word := range strings.Fields(ofClass(t, "README.md", "systemd")) {
+	for _, word := range strings.Fields(ofClass(t, "docs/howto/own-hosts.md", "systemd")) {
 		if strings.HasPrefix(word, "dist/") {
 			if _, err := os.Stat(filepath.Join("..", word)); err != nil {
 				t.Error(err)
@@ -246,7 +261,10 @@ func TestTwoCommands(t *testing.T) {
 	d := newDesk(t)
 	name, port := d.watched("README.md", "two-hosts", "two-hosts.yaml")
 	here := strings.NewReplacer("twohosts", name, "8470", port)
-	for _, document := range []string{"docs/server.md", "docs/api.md", "docs/session.md", "docs/troubleshooting.md", "docs/agent.md", "README.md"} {
+	for _, document := range []string{
+		"docs/howto/retention.md", "docs/howto/tokens.md", "docs/howto/api.md", "docs/reference/session.md", "docs/howto/troubleshooting.md",
+		"docs/howto/edge-to-edge.md", "docs/howto/send-in-sessions.md", "README.md", // which ends the lab
+	} {
 		for _, b := range blocks(t) {
 			if b.document == document && b.class == "ask" {
 				d.run(here.Replace(b.text))
@@ -259,7 +277,7 @@ func TestTwoCommands(t *testing.T) {
 	}
 }
 
-// TestJoinAsDocumented: a server and two hosts as in README.md, in a lab that has only the
+// TestJoinAsDocumented: a server and two hosts as in docs/howto/own-hosts.md, in a lab that has only the
 // network.
 func TestJoinAsDocumented(t *testing.T) {
 	t.Parallel() // it mostly waits
@@ -282,13 +300,13 @@ links: [{ends: [noc, north]}, {ends: [noc, south]}, {ends: [north, south]}]
 	addresses := map[string]string{"noc": "", "north": "10.77.1.1", "south": "10.77.2.1"}
 	for _, host := range []string{"noc", "north", "south"} {
 		text := strings.TrimSpace(strings.NewReplacer("noc.example", addresses[host], "/var/lib/pillion-server", data).
-			Replace(ofClass(t, "README.md", host)))
+			Replace(ofClass(t, "docs/howto/own-hosts.md", host)))
 		if host != "noc" {
 			text += " --data " + filepath.Join(d.folder, host)
 		}
 		d.until(in(host), text, readyLine)
 	}
-	command := d.shell(ofClass(t, "README.md", "noc-ask"))
+	command := d.shell(ofClass(t, "docs/howto/own-hosts.md", "noc-ask"))
 	said := &transcript{}
 	command.Stdout, command.Stderr = said, said
 	if err := in("noc")(command); err != nil {
@@ -300,15 +318,15 @@ links: [{ends: [noc, north]}, {ends: [noc, south]}, {ends: [north, south]}]
 	d.reports(in("north"), in("noc"))
 }
 
-// reports builds the application of docs/server.md, runs it on one host, and queries its
+// reports builds the application of docs/howto/applications.md, runs it on one host, and queries its
 // reports on another.
 func (d *desk) reports(there, asked func(*exec.Cmd) error) {
 	d.t.Helper()
 	if said, err := exec.Command("cp", "-r", "../clib", d.folder).CombinedOutput(); err != nil {
 		d.t.Fatalf("%v: %s", err, said)
 	}
-	d.run(ofClass(d.t, "docs/server.md", "application-build"))
-	command := d.shell("cd " + d.folder + "; " + ofClass(d.t, "docs/server.md", "application"))
+	d.run(ofClass(d.t, "docs/howto/applications.md", "application-build"))
+	command := d.shell("cd " + d.folder + "; " + ofClass(d.t, "docs/howto/applications.md", "application"))
 	if err := there(command); err != nil {
 		d.t.Fatal(err)
 	}
@@ -318,7 +336,7 @@ func (d *desk) reports(there, asked func(*exec.Cmd) error) {
 	said := ""
 	d.t.Cleanup(func() { d.t.Log(said) })
 	eventually(d.t, "what the application reports to be exported", func() bool {
-		command := d.shell("rm -f trial.sq3; " + ofClass(d.t, "docs/server.md", "application-ask"))
+		command := d.shell("rm -f trial.sq3; " + ofClass(d.t, "docs/howto/applications.md", "application-ask"))
 		written := &transcript{}
 		command.Stdout, command.Stderr = written, written
 		if err := asked(command); err != nil {
@@ -340,7 +358,7 @@ func TestProbesAsDocumented(t *testing.T) {
 		{"b", "a", "hand-destination", "2001:db8::1"}, {"a", "b", "hand-source", "2001:db8::2"},
 	} {
 		address := map[string]string{"a": "fd77:0:0:1::1", "b": "fd77:0:0:1::2"}[step.peer]
-		text := strings.NewReplacer("eth0", step.peer, step.documented, address).Replace(ofClass(t, "docs/agent.md", step.class))
+		text := strings.NewReplacer("eth0", step.peer, step.documented, address).Replace(ofClass(t, "docs/howto/by-hand.md", step.class))
 		d.until(func(command *exec.Cmd) error { return b.Start(step.host, command) }, strings.TrimSpace(text)+" --json", attached)
 	}
 }

@@ -50,7 +50,7 @@ func (b *bed) estimate(words ...string) (result estimated, trains []string) {
 func TestDocumentedEstimates(t *testing.T) {
 	t.Parallel()
 	b := up(t, narrowed("200mbit"))
-	text := strings.NewReplacer("eth0", "b", "192.0.2.2", secondIPv4.String(), "eth1", "a --receive-netns b --lab "+b.Spec.Name).Replace(ofClass(t, "docs/agent.md", "estimate"))
+	text := strings.NewReplacer("eth0", "b", "192.0.2.2", secondIPv4.String(), "eth1", "a --receive-netns b --lab "+b.Spec.Name).Replace(ofClass(t, "docs/howto/estimate.md", "estimate"))
 	// Shorter than by default.
 	short := map[string]string{"capacity": " --pairs 30 --trains 3", "available": " --streams 2 --packets 40 --chirps 20 --every 1ms"}
 	for command := range strings.Lines(text) {
@@ -60,7 +60,7 @@ func TestDocumentedEstimates(t *testing.T) {
 			t.Errorf("%s\n%s", command, said)
 		}
 	}
-	hops := strings.NewReplacer("eth0", "b", "192.0.2.2", secondIPv4.String(), "pillion-agent", agentPath).Replace(ofClass(t, "docs/agent.md", "estimate-hops"))
+	hops := strings.NewReplacer("eth0", "b", "192.0.2.2", secondIPv4.String(), "pillion-agent", agentPath).Replace(ofClass(t, "docs/howto/estimate.md", "estimate-hops"))
 	if said := b.exec("a", "bash", "-c", strings.TrimSpace(hops)+" --every 1ms"); !strings.Contains(said, secondIPv4.String()) {
 		t.Errorf("%s\n%s", hops, said)
 	}

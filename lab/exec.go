@@ -27,7 +27,7 @@ func (l *Lab) Do(host string, f func() error) error {
 func (l *Lab) Namespace(host string) string { return namespace(l.Spec.Name, host) }
 
 // Start starts a command on a host. Only the network namespace is the host's: files, /sys
-// and BPF pins are those of the machine.
+// and BPF pins are the machine's.
 func (l *Lab) Start(host string, command *exec.Cmd) error {
 	return l.Do(host, command.Start)
 }

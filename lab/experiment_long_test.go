@@ -97,13 +97,13 @@ service: {server: noc, agents: [a, b], forward: PORT}
 	}
 }
 
-// TestLongExperimentAsDocumented: the first experiment of docs/experiment.md. Its lab has its own
+// TestLongExperimentAsDocumented: the first experiment of docs/howto/experiment.md. Its lab has its own
 // name. On a busy machine its verdict may be undecided.
 func TestLongExperimentAsDocumented(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	name := fmt.Sprintf("t%dx%d", os.Getpid(), beds.Add(1))
-	text := strings.Replace(ofClass(t, "docs/experiment.md", "experiment"), "name: marking", "name: "+name, 1)
+	text := strings.Replace(ofClass(t, "docs/howto/experiment.md", "experiment"), "name: marking", "name: "+name, 1)
 	said := d.run(strings.ReplaceAll(text, " --wait", " --wait --lock "+filepath.Join(d.folder, "lock")))
 	for _, want := range []string{"valid; 3 cells and 1 run of the null arm", "mark=both", "null arm", "finished", "target: rate of mark=both at least 0.1"} {
 		if !strings.Contains(said, want) {

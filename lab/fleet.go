@@ -137,7 +137,7 @@ func (b *builder) startFleet(ctx context.Context) error {
 // coordination is the name of ZooKeeper in the state folder.
 const coordination = "coordination"
 
-// serverName is that of a server of a fleet in the state folder.
+// serverName is the name of a server of a fleet in the state folder.
 func serverName(host string) string { return "server-" + host }
 
 // startArchive starts ClickHouse and its coordination service, and returns the URL of the archive.

@@ -11,7 +11,7 @@ import (
 )
 
 // tracedPath is a path of three stock routers, of which one has an agent; the server is beside it.
-// The first is set up by the commands in docs/agent.md.
+// The first is set up by the commands in docs/howto/hop-by-hop.md.
 const tracedPath = `
 hosts:
   a: {}
@@ -68,7 +68,7 @@ func (b *serviceBed) hopRows() []hopRow {
 func TestHopsThroughStockRouters(t *testing.T) {
 	t.Parallel() // it mostly waits
 	b := service(t, tracedPath)
-	b.exec("r1", "sh", "-e", "-c", ofClass(t, "docs/agent.md", "ioam-router")) // as an administrator does it
+	b.exec("r1", "sh", "-e", "-c", ofClass(t, "docs/howto/hop-by-hop.md", "ioam-router")) // as an administrator does it
 	hopsThroughStockRouters(b, 400, 200)
 	b.throughRouters()
 }

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// leafName is that of the NATS server of a site in the state folder.
+// leafName is the name of a site's NATS server in the state folder.
 func leafName(host string) string { return "leaf-" + host }
 
 // busURL is the URL of NATS nodes on hosts.

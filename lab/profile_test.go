@@ -336,7 +336,7 @@ func TestDocumentedProfiles(t *testing.T) {
 	t.Parallel() // it mostly waits
 	b := up(t, plainRouter)
 	d := newDesk(t)
-	text := ofClass(t, "docs/agent.md", "router")
+	text := ofClass(t, "docs/howto/router.md", "router")
 	text = strings.NewReplacer("--netns r ", "--netns "+b.Namespace("r")+" ", "--duration 5s", "--duration 200ms").Replace(text)
 	said := d.run(text)
 	if n := strings.Count(said, "Profiling the router in "); n != strings.Count(text, "pillion-agent router")-1 || !strings.Contains(said, `{"summary":{`) {

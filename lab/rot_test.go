@@ -187,10 +187,10 @@ func (r *ruins) control() {
 	whole.kill()
 }
 
-// documented fails for files that docs/recover.md does not name.
+// documented fails for files that docs/howto/recover.md does not name.
 func (r *ruins) documented() {
 	r.t.Helper()
-	text, err := os.ReadFile("../docs/recover.md")
+	text, err := os.ReadFile("../docs/howto/recover.md")
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -202,7 +202,7 @@ func (r *ruins) documented() {
 				name = "*.spool"
 			}
 			if !strings.Contains(string(text), "`"+name+"`") {
-				r.t.Errorf("docs/recover.md does not say what the loss of %s of the %s means", file, program)
+				r.t.Errorf("docs/howto/recover.md does not say what the loss of %s of the %s means", file, program)
 			}
 		}
 	}

@@ -76,7 +76,7 @@ func TestLongEdgePathValidation(t *testing.T) {
 func TestLongSegments(t *testing.T) {
 	t.Parallel() // it mostly waits
 	b := service(t, strings.Replace(divided, "POLICY", consent(t), 1))
-	documented := strings.NewReplacer("--from a ", "--from r1 ", "--waypoint r ", "--waypoint r2 ").Replace(ofClass(t, "docs/agent.md", "ask-waypoint"))
+	documented := strings.NewReplacer("--from a ", "--from r1 ", "--waypoint r ", "--waypoint r2 ").Replace(ofClass(t, "docs/howto/segments.md", "ask-waypoint"))
 	b.pillion(strings.Fields(documented)[1:]...)
 	const each = 2000 // packets of each family and session
 	to := []netip.Addr{netip.MustParseAddr("10.77.4.2"), netip.MustParseAddr("fd77:0:0:4::2")}

@@ -11,7 +11,7 @@ import (
 // TestDocumentedSending runs the documented commands between two hosts.
 func TestDocumentedSending(t *testing.T) {
 	b := up(t, perfect)
-	text := strings.NewReplacer("eth0", "b", "192.0.2.2", secondIPv4.String()).Replace(ofClass(t, "docs/agent.md", "send"))
+	text := strings.NewReplacer("eth0", "b", "192.0.2.2", secondIPv4.String()).Replace(ofClass(t, "docs/howto/send.md", "send"))
 	for command := range strings.Lines(text) {
 		said := b.exec("a", "bash", "-c", strings.Replace(command, "pillion-agent", agentPath, 1))
 		if !strings.Contains(said, "late-dropped 0 + cancelled 0 + failed 0") && !strings.Contains(said, `"late_dropped":0,"cancelled":0,"failed":0`) {
@@ -26,7 +26,7 @@ func TestDocumentedBenchmarks(t *testing.T) {
 	b := up(t, "hosts: {a: {}, b: {}}\nlinks:\n  - ends: [a, b]\n")
 	text := strings.NewReplacer("eth1", "b", "eth2", "a", "198.19.0.2", secondIPv4.String(), "--receive-netns far", "--receive-netns b --lab "+b.Spec.Name,
 		"--max-rate 200M", "--max-rate 20M", "--max-rate 130M", "--max-rate 20M", "--max-frames 1000", "--max-frames 50").
-		Replace(ofClass(t, "docs/agent.md", "benchmark"))
+		Replace(ofClass(t, "docs/howto/benchmark.md", "benchmark"))
 	for command := range strings.Lines(text) {
 		short := " --duration 50ms --wait 50ms --json"
 		said := b.exec("a", "bash", "-c", strings.Replace(strings.TrimSpace(command), "pillion-agent", agentPath, 1)+short)

@@ -31,7 +31,7 @@ type Service struct {
 	// AgentOptions are more arguments of the agents'. Agents in a lab do not validate paths
 	// unless these ask for it: the truth counts all packets, path probes too.
 	AgentOptions []string `yaml:"agent_options"`
-	// Policy is that of all agents' hosts, which they check; default: none.
+	// Policy of all agents' hosts, which the agents check; default: none.
 	Policy map[string]any `yaml:"policy"`
 }
 

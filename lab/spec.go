@@ -138,7 +138,7 @@ func (s *Spec) complete() {
 	}
 }
 
-// defaultAddresses are those of one end, 1 or 2, of the n-th link.
+// defaultAddresses are the addresses of one end, 1 or 2, of the n-th link.
 func defaultAddresses(n, end int) []Prefix {
 	return []Prefix{
 		{netip.MustParsePrefix(fmt.Sprintf("10.77.%d.%d/24", n, end))},

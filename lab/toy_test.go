@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestToySession: a session measures the example module of docs/extending.md, which counts
+// TestToySession: a session measures the example module of docs/howto/extending.md, which counts
 // routers, in packets over two of them. TestLongToyModule in probe/module runs it with
 // programs that have the module.
 func TestToySession(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 	"pillion.dev/lab"
 )
 
-// TestLongTutorial: the commands of docs/tutorial.md, one after the other by one shell, show what
+// TestLongTutorial: the commands of docs/tutorial/tutorial.md, one after the other by one shell, show what
 // it says and leave nothing. The lab has its own name and port.
 func TestLongTutorial(t *testing.T) {
 	t.Parallel() // it mostly waits
@@ -31,10 +31,10 @@ func TestLongTutorial(t *testing.T) {
 		}
 	})
 	d.environment = append(d.environment, "PILLION_SERVER=localhost:"+port)
-	text := ofClass(t, "docs/tutorial.md", "tutorial")
+	text := ofClass(t, "docs/tutorial/tutorial.md", "tutorial")
 	for _, step := range []string{"name: tutorial\n", "forward: 8470", "lab up try.yaml", "--lab tutorial", "lab down tutorial", "rm try.yaml first.csv\n"} {
 		if !strings.Contains(text, step) {
-			t.Fatalf("docs/tutorial.md does not have %q", step)
+			t.Fatalf("docs/tutorial/tutorial.md does not have %q", step)
 		}
 	}
 	text = strings.NewReplacer("tutorial", name, "8470", port, "rm try.yaml first.csv\n", "").Replace(text)

@@ -7,7 +7,7 @@ var ClockPairs = Schema{Name: "clock_pairs", Doc: "offset and drift between the 
 	{"destination", String, "", "agent that read the marks"},
 	{"segment", Time, "", "first delay since either clock was last set: estimates of one segment have the same"},
 	{"since", Time, "", "earliest delay on which the estimate rests"},
-	{"offset_ns", Float64, "ns", "clock of the destination minus that of the source, at time; with one direction only, its drift since the segment began"},
+	{"offset_ns", Float64, "ns", "clock of the destination minus clock of the source, at time; with one direction only, its drift since the segment began"},
 	{"offset_bound_ns", Float64, "ns", "error bound of the offset from since to time; null if only one direction was measured"},
 	{"skew_ppb", Float64, "ppb", "rate at which the offset grows, ns per second"},
 	{"skew_bound_ppb", Float64, "ppb", "error bound of the rate"},

@@ -50,8 +50,8 @@ const (
 	Quantiles Function = "quantiles"
 	// Histogram is two lists: lower bounds of the buckets that hold something,
 	// ascending, and how many values are in each. Values below the first of given
-	// bounds are under the least int64; without bounds, the layout is that of package
-	// histogram. The integer part of a float64 counts.
+	// bounds are under the least int64; without bounds, the layout of package histogram
+	// applies. The integer part of a float64 counts.
 	Histogram Function = "histogram"
 )
 
@@ -81,7 +81,7 @@ var (
 )
 
 // ParseFilter reads a filter such as avg(delay_ns), quantiles(delay_ns; 0.5, 0.9),
-// histogram(delay_ns), histogram(delay_ns; 0, 1000, 1000000), or that of a registered
+// histogram(delay_ns), histogram(delay_ns; 0, 1000, 1000000), or a registered
 // function. Blanks may be put between the parts.
 func ParseFilter(text string) (Filter, error) {
 	fail := func(format string, values ...any) (Filter, error) {

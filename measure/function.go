@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// Definition is a filter function that a program adds to those of this package:
+// Definition is a filter function that a program adds to the functions of this package:
 // Register makes it known to ParseFilter, and thus to the configuration of agents.
 type Definition struct {
 	// Doc is a short description for users.
@@ -74,7 +74,7 @@ func Register(name Function, d Definition) error {
 	return nil
 }
 
-// Functions are the names of all functions: those of this package, then the registered
+// Functions are the names of all functions: first this package's, then the registered
 // ones in alphabetical order.
 func Functions() []Function {
 	registered.RLock()
@@ -148,7 +148,7 @@ const Smoothed Function = "ewma"
 // Smoothed it continues over windows. Clocks that differ by a constant do not matter.
 const Jitter Function = "jitter"
 
-// weightDefault is that of RFC 3550.
+// weightDefault is the gain of RFC 3550, 6.4.1.
 const weightDefault = 1.0 / 16
 
 func init() {

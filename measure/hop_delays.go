@@ -25,7 +25,7 @@ var HopDelays = Schema{Name: "hop_delays", Doc: "one-way delay of each hop of a 
 	{"delay_p99_ns", Int64, "ns", "99th percentile of one-way delay"},
 	{"delay_max_ns", Int64, "ns", "maximum one-way delay"},
 	{"uncertainty_ns", Int64, "ns", "bound of the error of each delay due to the resolution of the time stamps: routers cut theirs to whole microseconds"},
-	{"clock_error_ns", Int64, "ns", "error bound of the two clocks together; null if one is unknown, as that of a router is here"},
+	{"clock_error_ns", Int64, "ns", "error bound of the two clocks together; null if one is unknown, as a router's clock is here"},
 }}
 
 func init() { AddStandard(&HopDelays) }

@@ -7,8 +7,8 @@ import (
 )
 
 // A payload is an Arrow stream as Encode writes it, and no other: a schema message, one
-// record batch message, the end. The numbers below are those of Message.fbs and
-// Schema.fbs of the Arrow format 1.0.
+// record batch message, the end. The numbers below are from Message.fbs and Schema.fbs
+// of the Arrow format 1.0.
 const (
 	continuation = 0xFFFFFFFF
 	// metadataMax bounds either message's header: fieldsMax fields with the

@@ -21,7 +21,7 @@ type Point struct {
 	subscriptions atomic.Pointer[[]*Subscription]
 }
 
-// Schema is that of the samples.
+// Schema of the samples.
 func (p *Point) Schema() *Schema { return p.schema }
 
 // NewPoint returns a point without subscriptions, which discards its samples.
@@ -34,7 +34,7 @@ func NewPoint(schema *Schema) (*Point, error) {
 
 // Inject passes a sample to every pipeline. Without any it returns at once and does not
 // check the sample. ErrSample means that the sample does not fit the schema and no
-// pipeline received it; any other error is that of a sink.
+// pipeline received it; any other error comes from a sink.
 func (p *Point) Inject(sample Sample) error {
 	list := p.subscriptions.Load()
 	if list == nil || len(*list) == 0 {

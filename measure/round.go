@@ -2,7 +2,7 @@ package measure
 
 // RoundTrips are round-trip times within ordinary traffic: of packets with a number (PDM, RFC 8250)
 // whose first answer in the flow that returns said which packet it answers and how long its host
-// kept it. All times are those of the source's clock, but for the part of the host.
+// kept it. All times are by the source's clock, except for the part of the host.
 var RoundTrips = Schema{Name: "round_trips", Doc: "round-trip time, and its parts in the network and in the other host, by session, flow and interval (PDM, RFC 8250)", Fields: []Field{
 	TimeField,
 	{"session", String, "", "session that requested the row"},

@@ -231,7 +231,7 @@ var standard = struct {
 	schemas []*Schema
 }{schemas: []*Schema{&Flows, &Packets, &Hops, &Clock, &Host, &Interfaces, &Agent, &Events, &Audit}}
 
-// Standard are all of them, with those of the registered points.
+// Standard returns all standard schemas, and the schemas of the registered points.
 func Standard() []*Schema {
 	standard.RLock()
 	defer standard.RUnlock()

@@ -6,7 +6,7 @@ import (
 )
 
 // wider is the type that holds every value of two different ones exactly. Whole
-// numbers of 32 bits fit a float64; those of 64 do not, nor does a uint64 fit an
+// numbers of 32 bits fit a float64; 64 bits do not, nor does a uint64 fit an
 // int64, so these do not go together.
 var wider = map[[2]Type]Type{
 	{Int32, Int64}: Int64, {Uint32, Uint64}: Uint64, {Int32, Uint32}: Int64, {Uint32, Int64}: Int64,

@@ -26,7 +26,7 @@ var typeNames = map[Type]string{
 	String: "string", Blob: "blob", GUID: "guid", Bool: "bool",
 }
 
-// types by name, including those of old protocols.
+// types by name, including the names of old protocols.
 var types = func() map[string]Type {
 	all := map[string]Type{"integer": Int32, "long": Int32, "real": Double, "float": Double}
 	for t, name := range typeNames {

@@ -10,7 +10,7 @@ type Value struct {
 	Type Type
 	// bits hold integers, guid, bool (0 or 1) and the IEEE form of a double.
 	bits uint64
-	// bytes are those of strings and blobs, in the Reader's buffer or in own.
+	// bytes hold strings and blobs, in the Reader's buffer or in own.
 	bytes, own []byte
 	// list holds the elements of a vector, each as bits does.
 	list []uint64
@@ -28,10 +28,10 @@ func (v *Value) Double() float64 { return math.Float64frombits(v.bits) }
 // Bool is the value of a bool.
 func (v *Value) Bool() bool { return v.bits != 0 }
 
-// Bytes are those of a string (as sent, not necessarily UTF-8) or a blob.
+// Bytes are the content of a string (as sent, not necessarily UTF-8) or a blob.
 func (v *Value) Bytes() []byte { return v.bytes }
 
-// Elements are those of a vector: integers, bool as 0 or 1, double in IEEE form.
+// Elements are the elements of a vector: integers, bool as 0 or 1, double in IEEE form.
 func (v *Value) Elements() []uint64 { return v.list }
 
 // SetInt makes it an int32 or int64.

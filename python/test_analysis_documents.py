@@ -1,4 +1,4 @@
-"""The documented examples run: those of docs/analysis.md, and the notebook.
+"""The documented examples run: those of docs/howto/analysis.md, and the notebook.
 
 Classes Long... run as a user would, by a shell and in a kernel of Jupyter: make test-long-python.
 """
@@ -24,7 +24,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def blocks(name, language):
-    with open(os.path.join(HERE, "..", "docs", name), encoding="utf-8") as file:
+    with open(os.path.join(HERE, "..", "docs", "howto", name), encoding="utf-8") as file:
         return re.findall(r"^```%s\n(.*?)^```$" % language, file.read(), re.DOTALL | re.MULTILINE)
 
 
@@ -55,7 +55,7 @@ class Documents(Folder):
         self.assertGreater(len(found), 6)
         for text in found:
             with mock.patch("sys.stdout"):
-                exec(compile(text, "docs/analysis.md", "exec"), space)
+                exec(compile(text, "docs/howto/analysis.md", "exec"), space)
         self.assertTrue(os.path.exists("effects.svg"))
         self.assertEqual(len(space["rows"]), 1)
 

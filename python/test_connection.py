@@ -253,7 +253,7 @@ class Server(Secure):
         client = mock.Mock()
         client.stream.side_effect = lambda name, where=None: pd.DataFrame({"domain": ["b", "a", "o"], "table_name": ["experiment_runs", "experiment_runs_2", "x"], "stream": "-"}) \
             if not where else pd.DataFrame()  # fmt: skip
-        with self.assertRaisesRegex(LookupError, "read experiment 'dce': the server has no run of it; it has those of a, b"):
+        with self.assertRaisesRegex(LookupError, "read experiment 'dce': the server has no run of it; it has runs of a, b"):
             frames.read_server(client, "dce")
         client.stream.side_effect = LookupError("no such stream")
         with self.assertRaisesRegex(LookupError, "'dce': the server has no run of it; runners report with --collector .no such stream"):

@@ -152,7 +152,7 @@ stop: {half_width: 2%, pilot: 12}
                 parse_source(wrong, self.ROWS, "h")
 
     def test_the_default_pilot_is_the_runners(self):
-        with open(os.path.join(HERE, "..", "docs", "experiment.md"), encoding="utf-8") as file:
+        with open(os.path.join(HERE, "..", "docs", "reference", "experiment.md"), encoding="utf-8") as file:
             self.assertIn("| `stop.pilot` | %d |" % source.DEFAULT_PILOT, file.read())
         for stop, want in (("{effect: mark, half_width: 2%}", 12), ("{effect: mark, half_width: 2%, pilot: 5}", 5), ("{blocks: 9}", None)):
             design = parse_source(self.TEXT.replace("{half_width: 2%, pilot: 12}", stop), self.ROWS, "h")

@@ -1,4 +1,4 @@
-"""The examples of docs/statistics.md give what it says."""
+"""The examples of docs/howto/statistics.md give what it says."""
 
 import doctest
 import pathlib
@@ -7,7 +7,7 @@ import unittest
 
 class Documents(unittest.TestCase):
     def test_statistics(self):
-        path = pathlib.Path(__file__).parents[1] / "docs" / "statistics.md"
+        path = pathlib.Path(__file__).parents[1] / "docs" / "howto" / "statistics.md"
         text = path.read_text(encoding="utf-8").replace("```", "")  # a fence is no output
         examples = doctest.DocTestParser().get_doctest(text, {}, path.name, str(path), 0)
         said = []

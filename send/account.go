@@ -27,7 +27,7 @@ type Account struct {
 	Lateness       Spread `json:"lateness_ns"`
 	Interdeparture Spread `json:"interdeparture_error_ns"`
 	// BitsPerSecond is the rate achieved between the first and the last packet of each
-	// train, averaged over trains; Asked is that of the schedule. 0: not defined.
+	// train, averaged over trains; Asked is the schedule's rate. 0: not defined.
 	BitsPerSecond float64 `json:"bits_per_second"`
 	Asked         float64 `json:"bits_per_second_asked"`
 
@@ -37,7 +37,7 @@ type Account struct {
 	askedTook  float64
 }
 
-// Spread is a distribution in nanoseconds. The quantiles are those of a histogram whose
+// Spread is a distribution in nanoseconds. The quantiles come from a histogram whose
 // buckets are at most 3.2 % wide (measure/histogram); the maximum is exact.
 type Spread struct {
 	Min float64 `json:"min"`

@@ -21,13 +21,13 @@ import (
 type Copy struct {
 	// To is the URL of the archive that receives them; empty: they are only counted.
 	To string
-	// Alone: the new archive is that of a single server, not of a fleet.
+	// Alone: the new archive belongs to a single server, not to a fleet.
 	Alone bool
 	// Stopped: no server uses the new archive.
 	Stopped bool
 	// Found is called with the streams of the old archive and the number of delivery states.
 	Found func(streams []archive.Stream, states int)
-	// Ready, Progress and Failed are those of transfer.Options.
+	// Ready, Progress and Failed are as in transfer.Options.
 	Ready    func(states int)
 	Progress func(transfer.Progress)
 	Failed   func(error)

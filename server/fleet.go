@@ -18,8 +18,8 @@ import (
 	"pillion.dev/server/store"
 )
 
-// fleet is this server among those that share its state. A nil *fleet is that of a server alone, which leads
-// always.
+// fleet is this server among the servers that share its state. A nil *fleet stands for a single server,
+// which always leads.
 type fleet struct {
 	s      *server
 	name   string

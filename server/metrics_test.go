@@ -20,16 +20,16 @@ import (
 	"pillion.dev/server/otlp"
 )
 
-var update = flag.Bool("update", false, "write docs/metrics.md")
+var update = flag.Bool("update", false, "write docs/reference/metrics.md")
 
 // The table is between these lines of the file.
 const (
-	metricsFile  = "../docs/metrics.md"
+	metricsFile  = "../docs/reference/metrics.md"
 	metricsBegin = "<!-- metrics: begin, written by go test ./server -update from the metrics of a server -->\n"
 	metricsEnd   = "<!-- metrics: end -->\n"
 )
 
-// TestMetricsReference compares the table in docs/metrics.md with the metrics of a server with an
+// TestMetricsReference compares the table in docs/reference/metrics.md with the metrics of a server with an
 // agent, a session and rows of a pair; -update writes it.
 func TestMetricsReference(t *testing.T) {
 	s := startWith(t, t.TempDir()+"/data", server.Config{Notify: []notify.Receiver{{Name: "hook", Webhook: notify.Webhook{URL: "http://127.0.0.1:1/"}}},

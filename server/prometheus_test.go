@@ -48,7 +48,7 @@ func launch(t *testing.T, program string, arguments ...string) {
 	})
 }
 
-// documentedConfig is a block of docs/metrics.md with other addresses and paths, in a file.
+// documentedConfig is a block of docs/reference/metrics.md with other addresses and paths, in a file.
 func documentedConfig(t *testing.T, class string, replace ...string) string {
 	t.Helper()
 	text, err := os.ReadFile(metricsFile)

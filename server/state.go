@@ -58,7 +58,7 @@ func (s *server) refuseFiles(ctx context.Context, shared store.Store) error {
 	}
 	theirs, err := shared.Load(ctx, authority.Collections[0])
 	if err == nil && len(theirs) == 0 {
-		err = fmt.Errorf("%w: it has none, and %s has that of a single server: take it over with "+
+		err = fmt.Errorf("%w: it has none, and %s has a single server's state: take it over with "+
 			"'pillion-server state import --data %s', or move its files *.json away", ErrState, s.config.Folder, s.config.Folder)
 	}
 	return err
@@ -135,7 +135,7 @@ func exportState(ctx context.Context, config Config, to string, log *slog.Logger
 	})
 }
 
-// ImportState makes the state in the data directory of a server, which does not run, that of a fleet,
+// ImportState copies the state in the data directory of a server, which does not run, to a fleet,
 // which has none yet. Repeated after a failure, it continues. It returns the number of items.
 func ImportState(ctx context.Context, config Config, log *slog.Logger) (items int, err error) {
 	config, err = config.Complete()

@@ -24,10 +24,10 @@ var causes = []struct {
 	advice string
 }{
 	{Refused, "change the session, or the policy of that host"},
-	{Hidden, "let Pillion's program run first, or measure on another interface: bpftool net lists the programs; docs/troubleshooting.md"},
+	{Hidden, "let Pillion's program run first, or measure on another interface: bpftool net lists the programs; docs/howto/troubleshooting.md"},
 	{NotReachable, "check that the host is up, and permit UDP port 25253 to it"},
 	{ClockApart, "synchronise the clocks (apt install chrony, chronyc makestep), or leave marks without tags (authentication: off)"},
-	{NoRoom, "use a smaller encoding, or lower the MTU of the application; docs/encodings.md"},
+	{NoRoom, "use a smaller encoding, or lower the MTU of the application; docs/reference/encodings.md"},
 }
 
 // ClocksMatter says what clocks that are apart do to marks.

@@ -20,11 +20,11 @@ import (
 	"pillion.dev/wire/fivetuple"
 )
 
-var update = flag.Bool("update", false, "write docs/session.md")
+var update = flag.Bool("update", false, "write docs/reference/session.md")
 
-const referenceFile = "../docs/session.md"
+const referenceFile = "../docs/reference/session.md"
 
-// TestReference compares docs/session.md with the specification; -update writes it.
+// TestReference compares docs/reference/session.md with the specification; -update writes it.
 func TestReference(t *testing.T) {
 	want := reference(t)
 	if *update {
@@ -269,9 +269,9 @@ With ` + "`altmark`" + ` the clocks of both ends have to agree to a quarter of a
 | ` + "`hops: ioam`" + ` | one-way delay of each hop | ` + "`hop_delays`" + ` | traces in IPv6 packets | source, routers and destination |
 | ` + "`records`" + ` | each marked packet | ` + "`packets`" + ` | marks of all encodings | as its modules |
 | ` + "`routers`" + ` | time in each stage of a router, its queues | ` + "`router`, `router_queues`, `router_breaks`, `router_account`" + ` | programs on the router | none |
-| ` + "`points`" + ` | as the [point](#points) | those of the point | | |
+| ` + "`points`" + ` | as the [point](#points) | the streams of the point | | |
 
-Sources also report what they have sent, in the stream ` + "`sent_flows`" + `, so that [tail losses](agent.md#tail-loss) are counted.
+Sources also report what they have sent, in the stream ` + "`sent_flows`" + `, so that [tail losses](../explanation/loss.md#tail-loss) are counted.
 
 ## What cannot be combined
 
@@ -282,22 +282,32 @@ Sources also report what they have sent, in the stream ` + "`sent_flows`" + `, s
 const referencePoints = `
 ## Several sessions on one interface
 
-Sessions can mark packets on the same interface of a source in different ways, up to %[2]d. Where their filters and addresses match the
-same packets, they must have the same encoding, stamp_every, sparse_marks, flow, hops_gap, block and authentication: a packet carries one mark. Such packets
-carry the modules of all sessions that measure them, and are sampled as densely as the densest of these asks, so that the rows of the
-others contain more packets than they ask for; the column LIMIT of ` + "`pillion session show`" + ` says so. Sampling by content (` + "`hash`" + `) selects
-the same packets at all observation points only if no other sampling adds packets: where the sessions of a packet sample by different
-methods or seeds, it is always marked. Sessions between the same two agents with and without authentication must not select the same packets,
-since a destination requires a tag in every packet that one with authentication selects.
+Sessions can mark packets on the same interface of a source in different ways.
 
-A source supports %[1]d combinations of filter and destination address, or any number if all sessions on the interface mark in the same way and have
-equal filters; a destination supports %[1]d different filters. Sessions whose marks are read on the same interface of a destination must have
-the same block. Sessions with the same ` + "`flow`" + ` of fewer than five fields must have the same filters there: the mark of such an aggregate names
-the fields, not the filter that chose the packet, so that the destination could not tell whose numbers they are. Use a different set
-of fields in one of them (` + "`src,dst`, `src,dst,proto`" + `), flows by all five fields, or an interface of the destination for each (` + "`device`" + `).
+| limit | |
+|---|---|
+| ways to mark on an interface of a source | %[2]d |
+| combinations of filter and destination address of a source | %[1]d, or any number if all sessions on the interface mark in the same way and have equal filters |
+| different filters of a destination | %[1]d |
 
-While sessions on an interface mark in different ways, the counters ` + "`policy_marked`" + ` and ` + "`policy_not_sampled`" + ` of a source are those of all packets that are marked as the
-session asks; all other counters are of the interface.
+**The same packets.** A packet carries one mark. Where filters and addresses of sessions match the same packets:
+
+- They must have the same encoding, stamp_every, sparse_marks, flow, hops_gap, block and authentication.
+- Such packets carry the modules of all sessions that measure them, and are sampled as densely as the densest of these asks. So the rows of
+  the others contain more packets than they ask for; the column LIMIT of ` + "`pillion session show`" + ` says so.
+- Sampling by content (` + "`hash`" + `) selects the same packets at all observation points only if no other sampling adds packets. Where the
+  sessions of a packet sample by different methods or seeds, it is always marked.
+
+**With and without authentication.** Such sessions between the same two agents must not select the same packets, since a destination
+requires a tag in every packet that a session with authentication selects.
+
+**The same interface of a destination.** Sessions whose marks are read there must have the same block. Sessions with the same ` + "`flow`" + ` of
+fewer than five fields must have the same filters there: the mark of such an aggregate names the fields, not the filter that chose the packet,
+so that the destination could not know whose numbers they are. Otherwise use a different set of fields in one of them (` + "`src,dst`, `src,dst,proto`" + `),
+flows by all five fields, or an interface of the destination for each (` + "`device`" + `).
+
+**Counters.** While sessions on an interface mark in different ways, the counters ` + "`policy_marked`" + ` and ` + "`policy_not_sampled`" + ` of a source
+count all packets that are marked as the session asks; all other counters are of the interface.
 
 ## Points
 
@@ -369,7 +379,7 @@ EOF
 pillion session create hops.yaml --dry-run
 ` + "```" + `
 
-[Edge to edge](agent.md#edge-to-edge): the hosts of two networks, with one row for each pair of hosts, and the delay of both segments
+[Edge to edge](../howto/edge-to-edge.md): the hosts of two networks, with one row for each pair of hosts, and the delay of both segments
 if an agent with the label is on the path:
 
 ` + "```sh ask" + `
@@ -387,7 +397,7 @@ pillion session create sites.yaml --dry-run
 ` + "```" + `
 
 For an hour a week, at the least cost: only packets with a time stamp are marked. For another one, loss by blocks of
-[Alternate Marking](agent.md#blocks-of-alternate-marking):
+[Alternate Marking](../explanation/loss.md#blocks-of-alternate-marking):
 
 ` + "```sh ask" + `
 cat > cheap.yaml <<'EOF'

@@ -10,7 +10,7 @@ import (
 	"pillion.dev/wire"
 )
 
-// refused are combinations that no session can have; docs/session.md lists them with the problem that
+// refused are combinations that no session can have; docs/reference/session.md lists them with the problem that
 // validation finds.
 var refused = []struct{ text, spec string }{
 	{"`altmark` and sampling", "encoding: altmark\nsampling: {every: 10}"},

@@ -15,7 +15,7 @@ import (
 
 // Spec is a session as a user writes it, in YAML, JSON or options of the command line,
 // whose names and help are in the tags too (package kong reads them). Complete fills in
-// defaults, Validate checks bounds; Settings has both. docs/session.md, which shows these comments, is
+// defaults, Validate checks bounds; Settings has both. docs/reference/session.md, which shows these comments, is
 // generated from all three by go test ./session -update.
 type Spec struct {
 	// Name of the session: lowercase letters, digits and inner hyphens, as for agents.

@@ -1,7 +1,7 @@
 // Package trace finds the routers between this host and another one, hop by hop,
 // with probes of a single flow, as Paris traceroute does: routers that balance load
 // per flow forward them all along the same path, also in later traces, so that the
-// hops are those of one path and a changed path is a change of the network.
+// hops belong to one path and a changed path is a change of the network.
 //
 // Constant in all probes of a trace, and in every later trace with the same source,
 // destination, protocol and Options.Flow: addresses, traffic class, flow label
@@ -39,7 +39,7 @@ const (
 // Options of a trace. Zero fields, except the destination, get defaults.
 type Options struct {
 	Destination netip.Addr
-	// Source is an address of this host; default: that of the route.
+	// Source is an address of this host; default: the route's source address.
 	Source netip.Addr
 	// Protocol is UDP, which is the default, or ICMP.
 	Protocol string

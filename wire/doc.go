@@ -68,7 +68,7 @@
 //	            next 00 12 04 flow(20 bits)|L|D|0(10 bits)
 //	tagged      next 01 12 04 flow|L|D|0 3e 05 01 tag(4) 00
 //
-// Such a mark belongs to one packet, but for that of a block, and is never sparse. What others write in such options, or beside
+// Such a mark belongs to one packet, except the mark of a block, and is never sparse. What others write in such options, or beside
 // them, a destination reads and leaves where it is. standard.h has the layouts of more standards.
 //
 // # IPv4: a shim
@@ -106,8 +106,8 @@
 //	checksum(2) 7f 0c 504c single|sequence(4) time(4)
 //	checksum(2) 7f 10 504c single|sequence(4) time(4) tag(4)
 //
-// The checksum is that of the area including its length, so that the sum of the whole IP
-// payload does not change; it is never zero. The time is that of sending, UTC in units of
+// The checksum covers the area including its length, so that the sum of the whole IP
+// payload does not change; it is never zero. The time is the time of sending, UTC in units of
 // 16 ns since 1970, modulo 2^32 (68.7 s): a reader takes the time nearest to its own clock,
 // so delay and clock offset together must stay within 34 s. A time of zero says that the
 // packet was not stamped, a number of zero (without the single bit) that it is not numbered.
@@ -150,11 +150,11 @@
 //	source(16) destination(16) source-port(2) destination-port(2) protocol(1) version(1) index(1)
 //
 // An IPv4 address has zeros behind it; a protocol without ports has ports of zero; version is
-// 4 or 6. Protocol and ports are those of the packet without the mark. So a tag is wrong in
+// 4 or 6. Protocol and ports are taken from the packet without the mark. So a tag is wrong in
 // any other flow, and in the reverse direction.
 //
 // Since a tag covers the whole time, a mark is valid only while the clock of the receiver is
-// within 34 s of that of the sender: a mark that is replayed later is recognized, even though
+// within 34 s of the sender's clock: a mark that is replayed later is recognized, even though
 // the time in an option of a transport wraps around. For a mark without a time a receiver
 // tries its own epoch and the nearer one of its neighbours: it accepts the mark up to a
 // difference of 17 s in any case, and of 52 s at most. Within that time a copy of a mark is

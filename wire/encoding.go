@@ -133,7 +133,7 @@ func (e Encoding) Size(m Module, tagged, flags bool, options int) int {
 	if e != Native {
 		return size + options
 	}
-	// A header of IPv6 options is padded to 8 bytes: those of modules lie before the padding.
+	// A header of IPv6 options is padded to 8 bytes: options of modules lie before the padding.
 	own := optionsHead
 	if m&Delay != 0 {
 		own += delayOption

@@ -105,8 +105,8 @@ func contentOf(t *testing.T, text string) wire.Content {
 func TestGenerated(t *testing.T) {
 	rows, standard := readHeader(t)
 	for file, want := range map[string][]byte{
-		"encodings.go":         goFile(t, rows, standard),
-		"../docs/encodings.md": document(rows, standard),
+		"encodings.go":                   goFile(t, rows, standard),
+		"../docs/reference/encodings.md": document(rows, standard),
 	} {
 		if *update {
 			if err := os.WriteFile(file, want, 0o644); err != nil {
@@ -177,8 +177,8 @@ func sizesSection(rows []row) string {
 	for _, r := range rows {
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", r.name, yes(r.packets&wire.ClassIPv6), yes(r.packets&wire.ClassIPv4), strings.ReplaceAll(r.overhead, ", ", " | "))
 	}
-	b.WriteString("\nWhat an encoding adds is the same in IPv4 and IPv6. [Edge to edge](agent.md#edge-to-edge), the number of the ingress edge takes another 8 bytes in IPv6 and 7 in IPv4; " +
-		"[modules](extending.md#a-module-of-marks) with options of their own take up to 11 bytes each. " +
+	b.WriteString("\nWhat an encoding adds is the same in IPv4 and IPv6. [Edge to edge](../howto/edge-to-edge.md), the number of the ingress edge takes another 8 bytes in IPv6 and 7 in IPv4; " +
+		"[modules](../howto/extending.md#a-module-of-marks) with options of their own take up to 11 bytes each. " +
 		"The time in a mark is left out of most packets of fast flows (`stamp_every`): they carry the mark of the column loss.\n")
 	return b.String()
 }
@@ -201,7 +201,7 @@ var standards = map[string]struct{ document, lacks, others string }{
 	},
 	"ioam-trace": {
 		rfc(9197) + ", section 4.4; " + rfc(9486),
-		"Round-trip time; delays of hops without IOAM, and those of less than a microsecond.",
+		"Round-trip time; delays of hops without IOAM, and delays of less than a microsecond.",
 		"Linux from 5.15 on: routers fill traces ([`ioam6_enabled`](https://docs.kernel.org/networking/ioam6-sysctl.html), commit 9ee11f0fff20), and kernels built with " +
 			"`CONFIG_IPV6_IOAM6_LWTUNNEL` begin them (`ip route ... encap ioam6`, commit 3edede08ff37). The plugin of FD.io VPP has a format of its own, as above. tshark 4.0 dissects traces.",
 	},
@@ -227,8 +227,8 @@ func rfc(number int) string {
 // standardsSection describes those of the encodings that are standards.
 func standardsSection(rows []row) string {
 	var b strings.Builder
-	b.WriteString("\n## Standards\n\nThese encodings are options that the IETF has standardised for IPv6 ([their bytes](wire.md#options-of-standards)). " +
-		"Other systems can read such marks, and Pillion reads those of others, which it leaves in the packets ([how](agent.md#marks-of-other-systems)). " +
+	b.WriteString("\n## Standards\n\nThese encodings are options that the IETF has standardised for IPv6 ([their bytes](wire-standards.md)). " +
+		"Other systems can read such marks, and Pillion reads the marks of others, which it leaves in the packets ([how](../howto/other-systems.md)). " +
 		"Hosts that do not know an option skip it: the types 0x0f (PDM), 0x11, 0x31 (IOAM) and 0x12 (Alternate Marking) begin with the bits 00 (" + rfc(8200) + ", section 4.2). None is in the default list. " +
 		"All other encodings are Pillion's own.\n\n" +
 		"| encoding | standard | does not measure | other implementations |\n|---|---|---|---|\n")
@@ -237,7 +237,7 @@ func standardsSection(rows []row) string {
 			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", r.name, s.document, s.lacks, s.others)
 		}
 	}
-	b.WriteString("\n[IOAM direct export](wire.md#ioam-direct-export) (RFC 9326) is not an encoding: its reports go to a collector, not to the destination.\n")
+	b.WriteString("\n[IOAM direct export](wire-standards.md#ioam-direct-export) (RFC 9326) is not an encoding: its reports go to a collector, not to the destination.\n")
 	return b.String()
 }
 

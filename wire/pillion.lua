@@ -2,8 +2,8 @@
 --
 -- Wireshark dissector of Pillion's marks: the IPv6 Destination Options header
 -- of the native encoding, the IPv4 shim of shim, ipip and udp, what follows a
--- shim, the UDP option of udp-option and the TCP option of tcp-option. The layouts are those of wire.h.
--- Of marks that standards define it shows those of IOAM (edge to edge, direct export) and
+-- shim, the UDP option of udp-option and the TCP option of tcp-option. wire.h has the layouts.
+-- Of marks that standards define it shows the marks of IOAM (edge to edge, direct export) and
 -- Alternate Marking, whoever wrote them, and Pillion's additions to all of them. PDM and the trace of IOAM
 -- are decoded by Wireshark itself: ipv6.opt.pdm, ipv6.opt.ioam.
 --
@@ -19,7 +19,7 @@ local PROTOCOL = 253
 local IPIP = 4
 local NTP_UNIX = 2208988800
 local OPTION_DELAY, OPTION_LOSS, OPTION_PADN = 0x3e, 0x1e, 0x01
-local OPTION_MODULE = 0x3e -- with any length but that of a delay
+local OPTION_MODULE = 0x3e -- with any length other than a delay's
 local OPTION_PDM, OPTION_ALTMARK, OPTION_IOAM, OPTION_IOAM_HOPS = 0x0f, 0x12, 0x11, 0x31
 local IOAM_TRACE, IOAM_E2E, IOAM_DEX = 0, 3, 4
 local MODULE_TAG, MODULE_INGRESS = 1, 2
@@ -353,7 +353,7 @@ local function dissect_native(range, pinfo, tree)
         modules, found = 2, loss(2, 4) or loss(2, 8, false, true) or loss(2, 5, true) or loss(2, 9, true, true)
     end
     if not found then
-        return add_malformed(tree, header, "native", "options are not those of a mark")
+        return add_malformed(tree, header, "native", "the options do not form a mark")
     end
     local mark = add_mark(tree, header, "native", modules, header(0, 1))
     if modules ~= 2 then

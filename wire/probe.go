@@ -8,7 +8,7 @@ import (
 // ProbePort is the UDP destination port of path probes.
 const ProbePort = 25253
 
-// ProbeLength is that of a path probe in bytes, without padding.
+// ProbeLength is the length of a path probe in bytes, without padding.
 const ProbeLength = 24
 
 // A Probe is the data of a UDP datagram that tests whether packets with a mark in one of
@@ -20,7 +20,7 @@ type Probe struct {
 	Marked   bool
 	Encoding Encoding
 	Round    uint16
-	// Token is random, that of an answer equal to that of its question.
+	// Token is random; an answer has the token of its question.
 	Token uint64
 	// Read says what a destination program found.
 	Read ProbeRead

@@ -7,8 +7,8 @@ import (
 	"net/netip"
 )
 
-// SealLength is that of the seal which follows a path probe, in bytes: the number of the key
-// (8), and a tag (16). Other probes have zeros there, or nothing.
+// SealLength is the length of the seal that follows a path probe, in bytes: the number of the
+// key (8), and a tag (16). Other probes have zeros there, or nothing.
 const SealLength = 8 + sealTag
 
 const sealTag = 16
@@ -34,8 +34,8 @@ func NewProbeKey(secret []byte) ProbeKey {
 // Number tells keys apart; it is public.
 func (k ProbeKey) Number() uint64 { return k.number }
 
-// Seal appends the seal to a probe. Address is that of the probe's destination, and agent the
-// one that is expected there.
+// Seal appends the seal to a probe. Address is the address of the probe's destination, and agent
+// the one that is expected there.
 func (k ProbeKey) Seal(probe []byte, address netip.Addr, agent string) []byte {
 	tag := k.tag(probe, address, agent)
 	return append(binary.BigEndian.AppendUint64(probe, k.number), tag[:]...)

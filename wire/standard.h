@@ -25,7 +25,7 @@
 #define WIRE_MODULE_DATA_MAX 8
 #define WIRE_MODULE_BYTES_MAX 32
 
-/* X(name, id, bytes of data): what Pillion itself adds. Ids from 0x40 to 0x7f are those of modules. */
+/* X(name, id, bytes of data): what Pillion itself adds. Ids from 0x40 to 0x7f are for modules. */
 #define WIRE_MODULE_OPTIONS(X)                                                  \
 	X(TAG, 1, 4)	 /* the tag of a mark in a standard option */           \
 	X(INGRESS, 2, 4) /* the number of the agent that wrote the mark */
@@ -58,7 +58,7 @@ struct wire_option_ingress {
 
 /*
  * The kind that a tag covers (see WIRE_TAG_LENGTH) in marks of these encodings. The number
- * that it covers is that of the packet; of Alternate Marking, the data of the option. The time is the NTP
+ * that it covers is the packet's; of Alternate Marking, the data of the option. The time is the NTP
  * timestamp where there is one, else the epoch. What others fill in is not covered: entries of a trace.
  */
 #define WIRE_TAG_PDM 0x86

@@ -34,7 +34,7 @@
 #define WIRE_MODULES 0x10
 
 /*
- * Beside WIRE_LOSS: numbers are those of an aggregate of flows, told apart by fewer fields than addresses,
+ * Beside WIRE_LOSS: numbers belong to an aggregate of flows, told apart by fewer fields than addresses,
  * protocol and ports. The mark names the fields (source address 1, destination address 2,
  * protocol 4, source port 8, destination port 16) in its flags or its ExID, so that a
  * destination that tells flows apart by others counts no losses.
@@ -92,7 +92,7 @@
  *   ipip    IP(4) IP(253) shim L4    outer header as in RFC 2003
  *   udp     IP(17) UDP shim(4) IP L4 the inner packet is complete and unchanged
  *   udp-option  IP UDP data surplus  the surplus area of RFC 9868, between the end that the
- *                                    UDP length states and that of the IP packet: a zero
+ *                                    UDP length states and the end of the IP packet: a zero
  *                                    where the UDP length is odd, struct wire_udp_option
  *   tcp-option  IP TCP(options) data   the last of the options, struct wire_experiment
  *   ioam-e2e  IPv6 options L4        an option of IOAM (RFC 9197), struct wire_ioam_e2e
@@ -397,7 +397,7 @@ struct wire_experiment_tagged {
 #define WIRE_TIME_SHIFT 4 /* nanoseconds to units of the time */
 
 /*
- * A UDP option. The checksum is that of the surplus area and its length, so
+ * A UDP option. The checksum covers the surplus area and its length, so
  * that the sum of the whole IP payload, with its length in the pseudo-header,
  * is what it was: devices that ignore the UDP length find it right. It is never
  * zero.
@@ -471,7 +471,7 @@ struct wire_probe {
 	__u8 encoding;	/* of the mark, WIRE_ENCODING_NONE for a probe without one */
 	__be16 round;	/* of the validation */
 	__be32 zero;
-	__be64 token; /* random; an answer has that of its question */
+	__be64 token; /* random; an answer has its question's */
 } __attribute__((packed));
 
 #define WIRE_PROBE_QUESTION 1

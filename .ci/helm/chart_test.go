@@ -234,7 +234,7 @@ func TestServer(t *testing.T) {
 	checkPolicy(t, objects["NetworkPolicy/test-pillion-server"].(*networking.NetworkPolicy).Spec, container.Ports)
 }
 
-// checkPolicy compares the policy with the table of docs/kubernetes.md; names of ports are those of the container.
+// checkPolicy compares the policy with the table of docs/howto/kubernetes.md; names of ports are those of the container.
 func checkPolicy(t *testing.T, policy networking.NetworkPolicySpec, named []core.ContainerPort) {
 	t.Helper()
 	numbers := func(ports []networking.NetworkPolicyPort) (all []string) {
@@ -269,7 +269,7 @@ func TestCommandLines(t *testing.T) {
 		"agent":  objects["DaemonSet/test-pillion-agent"].(*apps.DaemonSet).Spec.Template.Spec,
 		"server": objects["StatefulSet/test-pillion-server"].(*apps.StatefulSet).Spec.Template.Spec,
 	} {
-		text, err := os.ReadFile(root + "docs/cli-" + program + ".md")
+		text, err := os.ReadFile(root + "docs/reference/cli-" + program + ".md")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -292,9 +292,9 @@ func TestCommandLines(t *testing.T) {
 	}
 }
 
-// TestDocumentedValues: docs/kubernetes.md has each value, with the description of the schema.
+// TestDocumentedValues: docs/howto/kubernetes.md has each value, with the description of the schema.
 func TestDocumentedValues(t *testing.T) {
-	document, err := os.ReadFile(root + "docs/kubernetes.md")
+	document, err := os.ReadFile(root + "docs/howto/kubernetes.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -325,7 +325,7 @@ func TestDocumentedValues(t *testing.T) {
 				continue
 			}
 			if row := fmt.Sprintf("| `%s` | %s |\n", path, below.Description); !strings.Contains(string(document), row) {
-				t.Errorf("docs/kubernetes.md lacks: %s", row)
+				t.Errorf("docs/howto/kubernetes.md lacks: %s", row)
 			}
 			if _, ok := values[name]; !ok {
 				t.Errorf("values.yaml lacks %s", path)

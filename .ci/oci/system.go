@@ -67,7 +67,7 @@ func serverSystem(program string, platform v1.Platform) ([]file, error) {
 	return append(parents(files), files...), nil
 }
 
-// certificates are those of the package, without the ones that an administrator has added here.
+// certificates are the package's certificates, without the ones that an administrator has added here.
 func certificates() (file, error) {
 	found, err := filepath.Glob("/usr/share/ca-certificates/mozilla/*.crt")
 	if err != nil || len(found) == 0 {

@@ -16,7 +16,7 @@ import (
 // Options configure a capture. Exactly one of Device and File is required.
 type Options struct {
 	Device, File string
-	// Filter selects packets; docs/agent.md describes the language.
+	// Filter selects packets; docs/howto/capture.md describes the language.
 	Filter string
 	// Snap is the snapshot length, bytes; default 256, enough for headers.
 	Snap int

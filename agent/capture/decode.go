@@ -270,7 +270,7 @@ func (d *decoder) version6(data []byte) error {
 	return d.transport(e.protocol, e.payload, int(ip.Length)-e.length)
 }
 
-// transport reports TCP and UDP headers; length is that of header and data.
+// transport reports TCP and UDP headers; length is the length of header and data.
 func (d *decoder) transport(protocol layers.IPProtocol, data []byte, length int) error {
 	switch protocol {
 	case layers.IPProtocolTCP:
@@ -320,7 +320,7 @@ func flags(t *layers.TCP) string {
 	return string(text[:n])
 }
 
-// radio reports the radiotap header, then those of the IP packet in a data frame.
+// radio reports the radiotap header, then the headers of the IP packet in a data frame.
 func (d *decoder) radio(data []byte) error {
 	if err := d.radiotap.DecodeFromBytes(data, d); err != nil {
 		return err
@@ -356,6 +356,6 @@ func (d *decoder) radio(data []byte) error {
 	return nil
 }
 
-// idStart is a random first packet ID, so that those of two runs do not collide. It is
+// idStart is a random first packet ID, so that the IDs of two runs do not collide. It is
 // never 0, which OML takes for a missing guid.
 func idStart(random uint64) uint64 { return random & (math.MaxInt64 >> 1) }

@@ -39,7 +39,7 @@ type Process struct {
 // Start starts the command with what the options leave it. It is killed when this process
 // ends.
 //
-// Landlock rules and the bounding set belong to threads, and a new process inherits those of
+// Landlock rules and the bounding set belong to threads, and a new process inherits them from
 // the thread that starts it. So a thread is given up for that: it waits until the process
 // has ended, since the kernel takes its end for the end of the parent.
 func Start(command *exec.Cmd, options Options) (*Process, error) {

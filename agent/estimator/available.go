@@ -40,7 +40,7 @@ const (
 	rangeTrains  = 5  // that find the highest rate
 	rangePackets = 50 // of each
 	headroom     = 1.2
-	chirpTop     = 1.5 // of a chirp's highest rate, above that of the search
+	chirpTop     = 1.5 // of a chirp's highest rate, above the highest rate of the search
 	chirpSpan    = 20  // highest by lowest rate of a chirp
 	chirpSize    = 1514
 	// streamGap is the gap of packets that streams of low rates have by being smaller.
@@ -107,7 +107,7 @@ func RunAvailable(ctx context.Context, options Options, plan AvailablePlan, out 
 // errNoRate is a path of which no rate is known.
 var errNoRate = errors.New("no train arrived entirely; give the highest rate to send: --max-rate")
 
-// highest is the rate that streams are sent at first: above that of trains sent back to back.
+// highest is the rate that streams are sent at first: above the rate of trains sent back to back.
 func (p *Prober) highest(ctx context.Context, plan AvailablePlan) (float64, error) {
 	train, err := schedule.Train(rangePackets, mostBytes, 0, schedule.Trains{})
 	if err != nil {

@@ -98,7 +98,7 @@ func (l local) arrivals(packets int) ([]int64, error) { return l.Arrivals(packet
 
 func (l local) prepare() func(*frame.Header, *schedule.Entry) { return nil }
 
-// replies are those of a far end that does not cooperate.
+// replies are the replies of a far end that does not cooperate.
 type replies struct {
 	*reply.Listener
 	first   uint32

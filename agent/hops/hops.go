@@ -1,5 +1,5 @@
 // Package hops describes a traced path as agents report it to the server, which shows it and keeps its own picture of the
-// network. The rows of the stream are those of trace.Samples.
+// network. trace.Samples returns the rows of the stream.
 package hops
 
 import (

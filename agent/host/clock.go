@@ -1,9 +1,9 @@
 // Package host samples the points about the host and the agent itself: clock, host,
-// interfaces, agent, and those of OML's nmetrics. It also describes the host for the
+// interfaces, agent, and the points of OML's nmetrics. It also describes the host for the
 // agent's state.
 //
 // It changes nothing on the host. A Sampler passes its samples to the agent's streams,
-// beside those of the probes.
+// beside the samples of the probes.
 package host
 
 import (

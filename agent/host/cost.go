@@ -32,7 +32,7 @@ type Usage struct {
 	Goroutines int           `json:"goroutines"`
 }
 
-// ReadUsage reads that of this process.
+// ReadUsage reads the usage of this process.
 func ReadUsage() (Usage, error) {
 	var usage unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {

@@ -27,7 +27,7 @@ type Sampler struct {
 	// Probe returns the cost of the BPF programs; nil, or a nil result, if not counted.
 	Probe func() *hook.Cost
 	Log   *slog.Logger
-	// Points to sample; nil: all but those of nmetrics. The clock is always read, unless
+	// Points to sample; nil: all except nmetrics. The clock is always read, unless
 	// OtherClock is set: then another process reads it.
 	Points     []*measure.Schema
 	OtherClock bool

@@ -224,7 +224,7 @@ func ParseBus(text string) (string, error) {
 	return address, nil
 }
 
-// busURL completes the bus URLs from the server, separated by commas: an empty host is that of the server.
+// busURL completes the bus URLs from the server, separated by commas: an empty host stands for the server's.
 func busURL(text, server string) (string, error) {
 	var urls []string
 	for one := range strings.SplitSeq(text, ",") {

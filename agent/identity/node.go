@@ -10,7 +10,7 @@ import (
 const nameMax = 63
 
 // NodeName returns the name of the agent of a Kubernetes node. Names of nodes are DNS names of up
-// to 253 bytes and unique in a cluster; those of agents have neither dots nor so many bytes. So dots
+// to 253 bytes and unique in a cluster; names of agents have neither dots nor so many bytes. So dots
 // become hyphens, and the end of a longer name becomes a hash of the whole name.
 func NodeName(node string) string {
 	name := strings.ReplaceAll(node, ".", "-")

@@ -28,7 +28,7 @@ type pending struct {
 }
 
 // prepare returns the key, PEM, and the certificate request, DER, with which to ask the
-// server for a certificate: those of an earlier request that has no result yet, or new
+// server for a certificate: from an earlier request that has no result yet, or new
 // ones. The key is on disk when it returns.
 func prepare(folder, name, server, current string) (key string, request []byte, err error) {
 	path := filepath.Join(folder, pendingName)

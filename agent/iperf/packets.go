@@ -121,7 +121,7 @@ func (o Options) packets(ctx context.Context, r *reader) (func() (int, error), e
 	}, nil
 }
 
-// addresses are those of this host.
+// addresses are the addresses of this host.
 func addresses() ([]netip.Addr, error) {
 	all, err := net.InterfaceAddrs()
 	if err != nil {

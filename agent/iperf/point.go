@@ -49,7 +49,7 @@ func connection(doc string, fields ...measure.Field) []measure.Field {
 	}, fields...)
 }
 
-// aggregate are those of its aggregates.
+// aggregate returns the fields of iperf's aggregates.
 func aggregate(fields ...measure.Field) []measure.Field {
 	return connection("number of the stream", append([]measure.Field{
 		{Name: "begin_interval", Type: measure.Float64, Unit: "s", Doc: "start of the interval since the start of the test, or since the end of the time skipped by --omit"},

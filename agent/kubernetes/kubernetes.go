@@ -25,10 +25,10 @@ import (
 type Config struct {
 	// Enabled: pods of this node are named.
 	Enabled bool `yaml:"enabled"`
-	// API is the https URL of the API; default that of the cluster of this pod.
+	// API is the https URL of the API; default: the API of this pod's cluster.
 	API string `yaml:"api"`
 	// TokenFile has the bearer token, which is read again for every request; CAFile the certificates
-	// of the authority of the API. Default: those of the service account of this pod.
+	// of the authority of the API. Default: the files of this pod's service account.
 	TokenFile string `yaml:"token_file"`
 	CAFile    string `yaml:"ca_file"`
 	// NodeLabels are keys of labels of the node that the agent claims; default DefaultNodeLabels.
@@ -91,7 +91,7 @@ type Name struct {
 	Held    bool
 }
 
-// nameMax is the maximum length of the name of an object, namespaceMax that of a namespace.
+// nameMax is the maximum length of the name of an object, namespaceMax of the name of a namespace.
 const nameMax, namespaceMax = 253, 63
 
 // validName reports whether text can name an object.

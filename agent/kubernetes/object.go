@@ -99,7 +99,7 @@ type pod struct {
 	addresses []netip.Addr
 }
 
-// podOf returns the pod with the addresses that it holds: none if it shares those of the node, has
+// podOf returns the pod with the addresses that it holds: none if it shares the node's, has
 // ended, or is on another node. It fails for names that no object can have.
 func podOf(o *object, node string) (pod, error) {
 	p := pod{Pod: Pod{o.Metadata.Namespace, o.Metadata.Name}, created: o.Metadata.CreationTimestamp}

@@ -51,7 +51,7 @@ const (
 // Names are the addresses that pods of the node hold, as far as is known.
 func (w *Watcher) Names() []Name { return w.names.all() }
 
-// NodeLabels are those of Config.NodeLabels that the node had last.
+// NodeLabels are the labels among Config.NodeLabels that the node had last.
 func (w *Watcher) NodeLabels() map[string]string {
 	if labels := w.labels.Load(); labels != nil {
 		return maps.Clone(*labels)

@@ -40,7 +40,7 @@ const (
 // A message is its length, kind and number, then its content.
 const (
 	headerLength = 4 + 1 + 8
-	// messageMax bounds messages of the privileged part; those of the other one are bounded
+	// messageMax bounds messages of the privileged part; messages of the other one are bounded
 	// by requestMax.
 	messageMax = 64 << 20
 	// pendingMax bounds what waits to be written, bytes.

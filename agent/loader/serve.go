@@ -15,7 +15,7 @@ import (
 )
 
 // concurrentRequests bounds the requests that are carried out at the same time, and
-// concurrentOwn those of the other end itself; others fail, so that pulses never wait.
+// concurrentOwn the requests of the other end itself; others fail, so that pulses never wait.
 const (
 	concurrentRequests = 16
 	concurrentOwn      = 4

@@ -75,7 +75,7 @@ func owned(info fs.FileInfo, user int) error {
 func parse(text []byte) (*Policy, error) {
 	p := Default()
 	defaults := p.Sending
-	p.Sending.Protocols = nil // a list in the file replaces that of the defaults
+	p.Sending.Protocols = nil // a list in the file replaces the default list
 	more, err := document.Decode(text, p)
 	if errors.Is(err, io.EOF) {
 		return Default(), nil

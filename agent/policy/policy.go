@@ -45,7 +45,7 @@ type Policy struct {
 	Sending Sending `yaml:"sending"`
 
 	prefixes, transit []netip.Prefix
-	// file is empty for the defaults; lines are those of the keys in it.
+	// file is empty for the defaults; lines are the line numbers of the keys in it.
 	file  string
 	lines map[string]int
 

@@ -133,7 +133,7 @@ func (p *Policy) deviceOf(name string) error {
 	return p.Device(name)
 }
 
-// Permit returns the peers, with those of their addresses, that this host may measure with, and
+// Permit returns the peers that this host may measure with, with the addresses permitted of each, and
 // why others are refused.
 func (p *Policy) Permit(peers []session.Peer) (permitted []session.Peer, refused error) {
 	var reasons []error

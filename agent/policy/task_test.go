@@ -139,15 +139,15 @@ func TestOwnership(t *testing.T) {
 	}
 }
 
-var update = flag.Bool("update", false, "write the keys of the policy into docs/agent.md")
+var update = flag.Bool("update", false, "write the keys of the policy into docs/howto/policy.md")
 
-// TestReference compares the reference in docs/agent.md with the code; -update writes it.
+// TestReference compares the reference in docs/howto/policy.md with the code; -update writes it.
 func TestReference(t *testing.T) {
 	want := "| key | default | meaning |\n|---|---|---|\n"
 	for _, key := range Keys() {
 		want += fmt.Sprintf("| `%s` | %s | %s |\n", key.Name, key.Default, key.Doc)
 	}
-	section.Check(t, "../../docs/agent.md", "<!-- keys of the policy, written by go test ./agent/policy -update -->\n", "<!-- end -->\n", want, *update)
+	section.Check(t, "../../docs/howto/policy.md", "<!-- keys of the policy, written by go test ./agent/policy -update -->\n", "<!-- end -->\n", want, *update)
 	if n := len(Default().Settings()); n != len(Keys()) {
 		t.Errorf("%d settings, %d keys", n, len(Keys()))
 	}

@@ -259,7 +259,7 @@ func Read(path string, replay schedule.Replay, replies bool) (schedule.Schedule,
 	magic, _ := in.Peek(4) // shorter files are neither
 	if len(magic) == 4 && pcap.IsCapture([4]byte(magic)) {
 		if replies {
-			return nil, nil, nil, errors.Join(fmt.Errorf("%w: replies are matched only with packets that are built, not with those of a capture", schedule.ErrFile), file.Close())
+			return nil, nil, nil, errors.Join(fmt.Errorf("%w: replies are matched only with packets that are built, not with packets of a capture", schedule.ErrFile), file.Close())
 		}
 		packets, err := schedule.ReadCapture(in, replay)
 		if err != nil {

@@ -47,7 +47,7 @@ type Config struct {
 	// Bus are the URLs of the bus, tls://HOST:PORT, separated by commas, in the order in which they
 	// are tried; default: those that the server names.
 	Bus string `yaml:"bus"`
-	// Name of the agent; default that of the node, or the host name.
+	// Name of the agent; default: the node's name, or the host name.
 	Name string `yaml:"name"`
 	// Node is the name of this host in Kubernetes.
 	Node string `yaml:"node"`
@@ -228,7 +228,7 @@ func (c Config) faults() (all []error) {
 // spoolDefault is the default of SpoolBytes.
 const spoolDefault = 1 << 30
 
-// shares divides the spool between Pillion's own rows and those of applications.
+// shares divides the spool between Pillion's own rows and the rows of applications.
 func (c Config) shares() (own, applications int64) {
 	all := cmp.Or(int64(c.SpoolBytes), spoolDefault)
 	applications = cmp.Or(int64(c.OMLSpoolBytes), max(all/4, 1))

@@ -139,7 +139,7 @@ func (r *reported) reporting(key reporter, t *table) *reporting {
 	}
 	if len(r.each) >= reportersMax {
 		if !r.full {
-			r.log.Warn("too many senders of OML tuples: those of further ones are stored unfiltered", "limit", reportersMax, "domain", key.domain, "sender", key.sender)
+			r.log.Warn("too many senders of OML tuples: tuples of further ones are stored unfiltered", "limit", reportersMax, "domain", key.domain, "sender", key.sender)
 		}
 		r.full = true
 		return nil

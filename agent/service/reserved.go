@@ -17,11 +17,11 @@ import (
 	"pillion.dev/internal/every"
 )
 
-// reserved are the addresses that this host needs to be measured at all: those of the server,
+// reserved are the addresses that this host needs to be measured at all: the addresses of the server,
 // of its bus and of DNS servers. Packets to them are not marked unless a session names the
 // agent that has the address.
 type reserved struct {
-	// urls returns those of the server and its bus; connected the address of the bus that this
+	// urls returns the URLs of the server and its bus; connected the address of the bus that this
 	// agent is connected to, HOST:PORT.
 	urls      func() []string
 	connected func() string

@@ -177,7 +177,7 @@ func (s *service) servers() []string {
 	return append(strings.Split(s.busURLs(), ","), strings.Split(s.identity.Server(), ",")...)
 }
 
-// busURLs are those of the configuration, or those that the server has named.
+// busURLs are the URLs in the configuration, or the ones that the server has named.
 func (s *service) busURLs() string { return cmp.Or(s.config.Bus, s.identity.Bus()) }
 
 // run runs all parts until the context ends.

@@ -26,12 +26,12 @@ type streams struct {
 	ends   []*measure.Subscription
 	// derived are the derived streams of the host's own points.
 	derived branch
-	// reported are those of what applications report.
+	// reported are the streams that applications report.
 	reported *reported
 }
 
 // openStreams opens all standard points and the wanted ones, each with a stream that cuts
-// batches for the spool, and the derived streams. Those of applications go to another one.
+// batches for the spool, and the derived streams. Applications' batches go to another one.
 func openStreams(put, applications measure.BatchSink, wanted []*measure.Schema, derived []Stream, log *slog.Logger) (*streams, error) {
 	s := &streams{log: log, tree: derived, points: map[string]*measure.Point{}}
 	if err := s.tree.check(append(measure.Standard(), wanted...)); err != nil {
@@ -100,7 +100,7 @@ func (t tree) check(points []*measure.Schema) error {
 	}
 	for _, stream := range t {
 		if names[stream.Name] {
-			return fmt.Errorf("%w: stream %q: the name is that of a point or of another stream", ErrConfig, stream.Name)
+			return fmt.Errorf("%w: stream %q: a point or another stream has the name", ErrConfig, stream.Name)
 		}
 		names[stream.Name] = true
 		if stream.Replace && stream.Domain == "" && slices.ContainsFunc(points, func(p *measure.Schema) bool { return p.Name == stream.Point }) &&

@@ -151,8 +151,8 @@ func (s *Spool) giveBack(e *entry) {
 	s.taken = 0
 }
 
-// postpone keeps a batch that the server does not support yet, and those of its stream,
-// for a while; the others are delivered.
+// postpone keeps a batch that the server does not support yet, and other batches of its
+// stream, for a while; the others are delivered.
 func (s *Spool) postpone(e *entry, reason error) {
 	s.mu.Lock()
 	if l := e.line; !time.Now().Before(l.after) {

@@ -44,8 +44,8 @@ var (
 	ErrTooLarge = errors.New("too large")
 )
 
-// spoolFormat is the format of the folder: that of the records in its files. Without the
-// check this version would delete, as damaged, what a later one wrote.
+// spoolFormat is the format of the records in the folder's files. Without the check
+// this version would delete, as damaged, what a later one wrote.
 const spoolFormat = 1
 
 const (
@@ -145,7 +145,7 @@ type Spool struct {
 	pinned     []*file
 	full       bool
 	tryDisk    time.Time
-	// diskError is that of the last write; nil once one succeeded.
+	// diskError is the error of the last write; nil once one succeeded.
 	diskError error
 	failing   bool          // delivery fails; logged once
 	success   chan struct{} // closed at the first success after failures
@@ -231,7 +231,7 @@ func Open(dir string, options Options) (*Spool, error) {
 // an error nothing, or only a part, of the record is held.
 func (s *Spool) Put(schema *measure.Schema, record arrow.RecordBatch) error {
 	if held, err := measure.SchemaOf(record.Schema()); err != nil || held.Name != schema.Name {
-		return errors.Join(fmt.Errorf("put batch of %q: its columns are not those of the stream", schema.Name), err)
+		return errors.Join(fmt.Errorf("put batch of %q: its columns differ from the stream's", schema.Name), err)
 	}
 	return s.put(schema.Name, record)
 }

@@ -62,8 +62,8 @@ type Options struct {
 	Progress io.Writer
 }
 
-// Sizes are those of RFC 2544 for Ethernet (section 9.1), without the frame check sequence of
-// 4 bytes.
+// Sizes are the frame sizes of RFC 2544 for Ethernet (section 9.1), without the frame check
+// sequence of 4 bytes.
 var Sizes = []int{60, 124, 252, 508, 1020, 1276, 1514}
 
 var (

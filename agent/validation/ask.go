@@ -60,7 +60,7 @@ func Ask(ctx context.Context, to netip.Addr, device int) (Reply, error) {
 	return ask(ctx, replies, func() error { return s.send(to, probe.Append(nil)) })
 }
 
-// ask sends until there is a reply. Its error is that of sending, if nothing was sent.
+// ask sends until there is a reply. If nothing was sent, its error says why.
 func ask(ctx context.Context, replies <-chan Reply, send func() error) (Reply, error) {
 	var failed error
 	sent := false

@@ -235,7 +235,7 @@ func PathsTo(address netip.Addr, list wire.EncodingList) (paths []source.Path) {
 	return paths
 }
 
-// openSockets opens those of both families; a host may lack one.
+// openSockets opens the sockets of both families; a host may lack one.
 func (p *Prober) openSockets(options Options) error {
 	var failed error
 	for _, six := range []bool{false, true} {

@@ -14,7 +14,7 @@ import (
 // sizeEvery is how often the size of packets on a path that passes is tested.
 const sizeEvery = time.Minute
 
-// plateaus are path MTUs to expect: those of RFC 1191, section 7.1, and of tunnels.
+// plateaus are path MTUs to expect: from RFC 1191, section 7.1, and of tunnels.
 var plateaus = []int{9000, 4352, 2002, 1500, 1492, 1480, 1460, 1440, 1420, 1400, 1380, 1360, 1320, 1280, 1006, 576}
 
 // sizeMax is the largest packet that is tested.

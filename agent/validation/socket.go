@@ -135,7 +135,7 @@ func (s *socket) receive(answered func(netip.Addr, wire.Probe, []byte), unreacha
 				return false // wait for more
 			}
 			if err != nil {
-				continue // that of an ICMP error, which the error queue has as well
+				continue // due to an ICMP error, which the error queue has as well
 			}
 			if probe, err := wire.ParseProbe(data[:n]); err == nil && probe.Answer {
 				answered(addressOf(from), probe, data[:n])

@@ -1,5 +1,5 @@
 // Package level writes service levels, as the API answers them, into files: CSV for programs, and HTML for people, which is one
-// file without references to others. docs/sla.md has the definitions.
+// file without references to others. docs/howto/sla.md has the definitions.
 //
 // It computes nothing and asks nobody: server/sla does the one, FlowService/ServiceLevels the other. In the flow it stands behind
 // the API: in the server, for the web page and curl, and in the command line.
@@ -208,10 +208,10 @@ var page = template.Must(template.New("report").Funcs(template.FuncMap{
 // WriteHTML writes a page for a browser or for printing.
 func (r *Report) WriteHTML(w io.Writer) error { return page.Execute(w, r) }
 
-// Month is that of the beginning of the range, such as November 2026.
+// Month is the month in which the range begins, such as November 2026.
 func (r *Report) Month() string { return r.Request.GetFrom().AsTime().Format("January 2006") }
 
-// Scope is that of the question, in words.
+// Scope is the scope of the request, in words.
 func (r *Report) Scope() string { return strings.Join(r.Request.GetScope(), ", ") }
 
 // Seen is what the asking token sees, in words; empty: everything.

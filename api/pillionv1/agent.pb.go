@@ -27,8 +27,8 @@ type Agent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name under which it enrolled: lowercase letters, digits and inner hyphens, at most 63.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Labels by which sessions select it: those of its join token, in their place those that an
-	// operator has approved, and in their place those that an operator has set.
+	// Labels by which sessions select it: the labels of its join token, replaced by the labels that
+	// an operator has approved, and these by the labels that an operator has set.
 	Labels map[string]string `protobuf:"bytes,2,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// connected, away, revoked.
 	State string `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`

@@ -160,7 +160,7 @@ type Window struct {
 	// Packets of flows with sparse marks: neither duplicates nor reordering are detected among them.
 	Unchecked uint64 `protobuf:"varint,14,opt,name=unchecked,proto3" json:"unchecked,omitempty"`
 	// One-way delay without the estimated offset and drift of the clocks; only if requested and the offset is known.
-	// Minimum, mean and maximum are as exact as those of delay, quantiles as the histogram's buckets there.
+	// Minimum, mean and maximum are as exact as for delay, quantiles as the histogram's buckets there.
 	Corrected     *CorrectedDelay `protobuf:"bytes,15,opt,name=corrected,proto3" json:"corrected,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -509,7 +509,7 @@ func (x *Distribution) GetHistogram() *Histogram {
 	return nil
 }
 
-// Histogram of a time: parallel lists of the buckets that are not empty, which are those of the stream flows.
+// Histogram of a time: parallel lists of the buckets that are not empty, as in the stream flows.
 type Histogram struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Lower bounds, ns, ascending.
@@ -977,7 +977,7 @@ type PairClock struct {
 	Since *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"`
 	// Latest delay on which it rests.
 	Until *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=until,proto3" json:"until,omitempty"`
-	// Clock of the destination minus that of the source at until, ns; with one direction only, its drift since segment.
+	// Clock of the destination minus clock of the source at until, ns; with one direction only, its drift since segment.
 	OffsetNs float64 `protobuf:"fixed64,6,opt,name=offset_ns,json=offsetNs,proto3" json:"offset_ns,omitempty"`
 	// Bound on the error of the offset from since to until, ns; NaN: only one direction was measured.
 	OffsetBoundNs float64 `protobuf:"fixed64,7,opt,name=offset_bound_ns,json=offsetBoundNs,proto3" json:"offset_bound_ns,omitempty"`
@@ -1223,7 +1223,7 @@ type SiteMatrixRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Session; empty: each pair of hosts counts by the session with most of its packets.
 	Session string `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
-	// Pair of sites whose pairs of hosts are wanted; unset: those of none.
+	// Pair of sites whose pairs of hosts are wanted; unset: none.
 	Hosts         *SitePair `protobuf:"bytes,2,opt,name=hosts,proto3" json:"hosts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1491,7 +1491,7 @@ func (x *SiteFigures) GetWorst() *HostFigures {
 	return nil
 }
 
-// HostFigures are those of a pair of hosts.
+// HostFigures are the figures of a pair of hosts.
 type HostFigures struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Agent that marked the packets.
@@ -2138,13 +2138,13 @@ type TrafficMatrixRequest struct {
 	// pair (default): agents; label: values of a label of agents; prefix: networks of addresses; host: addresses; host-port: addresses
 	// and the destination's port; flow.
 	Granularity string `protobuf:"bytes,4,opt,name=granularity,proto3" json:"granularity,omitempty"`
-	// For label: its key; default: that of sites.
+	// For label: its key; default: the key of sites.
 	Label string `protobuf:"bytes,5,opt,name=label,proto3" json:"label,omitempty"`
 	// For prefix: length of IPv4 prefixes, 1 to 32; default 24.
 	PrefixIpv4 uint32 `protobuf:"varint,6,opt,name=prefix_ipv4,json=prefixIpv4,proto3" json:"prefix_ipv4,omitempty"`
 	// For prefix: length of IPv6 prefixes, 1 to 128; default 48.
 	PrefixIpv6 uint32 `protobuf:"varint,7,opt,name=prefix_ipv6,json=prefixIpv6,proto3" json:"prefix_ipv6,omitempty"`
-	// A row for each IP protocol; those of host-port and flow always are.
+	// A row for each IP protocol; rows by host-port and flow always are.
 	ByProtocol bool `protobuf:"varint,8,opt,name=by_protocol,json=byProtocol,proto3" json:"by_protocol,omitempty"`
 	// bytes (default) or packets; the largest estimate first.
 	Order string `protobuf:"bytes,9,opt,name=order,proto3" json:"order,omitempty"`
@@ -2671,7 +2671,7 @@ func (x *ServiceLevelsResponse) GetLimits() []string {
 	return nil
 }
 
-// ServiceLevel is that of a pair of hosts. Intervals have a confidence of 95 %; NaN: unknown. Verdicts are met, missed or undecided;
+// ServiceLevel of a pair of hosts. Intervals have a confidence of 95 %; NaN: unknown. Verdicts are met, missed or undecided;
 // empty: there is no target.
 type ServiceLevel struct {
 	state protoimpl.MessageState `protogen:"open.v1"`

@@ -52,7 +52,7 @@ type SessionSpec struct {
 	Granularity string `protobuf:"bytes,12,opt,name=granularity,proto3" json:"granularity,omitempty"`
 	// Also store a row per packet, in the stream packets.
 	Records bool `protobuf:"varint,13,opt,name=records,proto3" json:"records,omitempty"`
-	// Interface by agent; default: that of the route to the other end.
+	// Interface by agent; default: the interface of the route to the other end.
 	Device map[string]string `protobuf:"bytes,15,rep,name=device,proto3" json:"device,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// How long a source keeps marking without a heartbeat; default 10 s, from 2 s to 5 min.
 	Lease *durationpb.Duration `protobuf:"bytes,16,opt,name=lease,proto3" json:"lease,omitempty"`
@@ -557,8 +557,8 @@ type PointOption struct {
 	Title string `protobuf:"bytes,11,opt,name=title,proto3" json:"title,omitempty"`
 	// Of such a setting: what to consider, in sentences.
 	Help string `protobuf:"bytes,12,opt,name=help,proto3" json:"help,omitempty"`
-	// Of such a setting: what a value means in lists of facts, by value; that of * is of all others, in which {} stands for
-	// the value, and that of the empty text of a setting without a value.
+	// Of such a setting: what a value means in lists of facts, by value; the words of * hold for all others, in which {} stands
+	// for the value, and the words of the empty text for a setting without a value.
 	Words map[string]string `protobuf:"bytes,13,rep,name=words,proto3" json:"words,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Of such a setting: as NAME=VALUE, the value of another setting, or one in its list, without which it has no meaning; empty: it always has one.
 	Only          string `protobuf:"bytes,14,opt,name=only,proto3" json:"only,omitempty"`

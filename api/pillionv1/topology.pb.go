@@ -942,8 +942,8 @@ type TopologyColumns struct {
 	PathAddresses []uint32 `protobuf:"varint,15,rep,packed,name=path_addresses,json=pathAddresses,proto3" json:"path_addresses,omitempty"`
 	// Protocols, by index in protocols.
 	PathProtocols []uint32 `protobuf:"varint,16,rep,packed,name=path_protocols,json=pathProtocols,proto3" json:"path_protocols,omitempty"`
-	// Routes, by index in route_lengths. The nodes of a path are that of the source, those of the route and, if the path ends
-	// at the node of its destination, that of the destination.
+	// Routes, by index in route_lengths. The nodes of a path are the source's node, the route's nodes and, if the path ends
+	// at the node of its destination, the destination's node.
 	Routes []uint32 `protobuf:"varint,17,rep,packed,name=routes,proto3" json:"routes,omitempty"`
 	// The path ends at the node of its destination.
 	Arrives []bool `protobuf:"varint,18,rep,packed,name=arrives,proto3" json:"arrives,omitempty"`

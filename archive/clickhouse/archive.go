@@ -1,6 +1,6 @@
 // Package clickhouse keeps an archive in ClickHouse, on one server or on a cluster of
 // shards with replicas, which several pillion-servers write and read at once. Package query asks
-// most questions, in the dialect of this package. Deployment, retention and the failures that it survives are in docs/fleet.md.
+// most questions, in the dialect of this package. Deployment, retention and the failures that it survives are in docs/howto/fleet.md.
 //
 // # Tables
 //

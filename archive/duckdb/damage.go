@@ -22,8 +22,8 @@ var (
 
 const (
 	// advice says what to do about a damaged archive, access about one that cannot be opened for another reason.
-	advice = "lost: the rows that cannot be read; restore a backup, or save the others with pillion-server archive recover (docs/recover.md)"
-	access = "nothing is lost if it can be made readable: check its owner, permissions and disk, or restore a backup (docs/recover.md)"
+	advice = "lost: the rows that cannot be read; restore a backup, or save the others with pillion-server archive recover (docs/howto/recover.md)"
+	access = "nothing is lost if it can be made readable: check its owner, permissions and disk, or restore a backup (docs/howto/recover.md)"
 )
 
 // denied is how DuckDB reports that the system does not let it read a file.

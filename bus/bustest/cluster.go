@@ -23,7 +23,7 @@ const Nodes = 3
 type Cluster struct {
 	// URLs of the nodes, for clients, in their order.
 	URLs []string
-	// Authority is the folder with the keys that sign the certificates: that of a pillion-server.
+	// Authority is a pillion-server's folder with the keys that sign the certificates.
 	Authority string
 	// Routes are host:port where the nodes accept each other, Leaves where they accept leaves, of a
 	// cluster of StartCallout.
@@ -36,7 +36,7 @@ type Cluster struct {
 
 const patience = hang.Limit
 
-// Start starts a cluster with the permissions that docs/server.md shows, for these agents. Its
+// Start starts a cluster with the permissions that docs/howto/nats.md shows, for these agents. Its
 // nodes have certificates of the authority in the folder of a server, which is created if there
 // is none. It ends with the test.
 func Start(t testing.TB, folder string, agents ...string) *Cluster {
@@ -147,7 +147,7 @@ func (c *Cluster) Log() string {
 	return all.String()
 }
 
-// URL is that of all nodes, for clients.
+// URL is the list of all nodes' URLs, for clients.
 func (c *Cluster) URL() string { return strings.Join(c.URLs, ",") }
 
 // Kill ends a node with SIGKILL.

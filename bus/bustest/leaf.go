@@ -53,7 +53,7 @@ func (c *Cluster) StartLeaf(name string, agents ...string) *Leaf {
 	return l
 }
 
-// Certificate is that of the leaf, with its key: what whoever has broken into it has.
+// Certificate is the leaf's certificate with its key: what an intruder on the leaf's host has.
 func (l *Leaf) Certificate() tls.Certificate { return l.own }
 
 // NodeFile has the certificate and key of a hub, of a cluster of StartCallout.

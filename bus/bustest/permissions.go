@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"pillion.dev/internal/test/root"
 )
 
 var (
@@ -16,38 +18,21 @@ var (
 // documentedPermissions are those in the documentation, for these agents.
 func documentedPermissions(t testing.TB, agents []string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(moduleRoot(t), "docs/server.md"))
+	text, err := os.ReadFile(filepath.Join(root.Folder(t), "docs/howto/nats.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	block := permissionsBlock.FindSubmatch(text)
 	if block == nil {
-		t.Fatal("docs/server.md shows no permissions")
+		t.Fatal("docs/howto/nats.md shows no permissions")
 	}
 	shown := string(agentPermissions.Find(block[1]))
 	if shown == "" {
-		t.Fatal("docs/server.md shows no permissions of an agent")
+		t.Fatal("docs/howto/nats.md shows no permissions of an agent")
 	}
 	var all strings.Builder
 	for _, agent := range agents {
 		all.WriteString(strings.ReplaceAll(shown, "north", agent))
 	}
 	return agentPermissions.ReplaceAllString(string(block[1]), all.String())
-}
-
-// moduleRoot is the folder of go.mod, in or above that of the test.
-func moduleRoot(t testing.TB) string {
-	t.Helper()
-	folder, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for folder != filepath.Dir(folder) {
-		if _, err := os.Stat(filepath.Join(folder, "go.mod")); err == nil {
-			return folder
-		}
-		folder = filepath.Dir(folder)
-	}
-	t.Fatal("no go.mod in or above the folder of the test")
-	return ""
 }

@@ -45,9 +45,9 @@ type sendCmd struct {
 	Factor float64       `group:"Patterns:" default:"1.2" placeholder:"FACTOR" help:"Factor by which the gaps of a chirp shrink (${default})."`
 	Seed   *uint64       `group:"Patterns:" placeholder:"N" help:"Seed of random times; default: 1, of --model the one in MODEL or a random one."`
 
-	Model    string        `group:"Models and files:" placeholder:"MODEL" help:"Draw times and sizes of frames from distributions: 'interval=exponential(1ms) size=pareto(1.5,100B) [seed=N] [count=N] [duration=TIME]' (docs/agent.md), and test whether what was sent fits them."`
+	Model    string        `group:"Models and files:" placeholder:"MODEL" help:"Draw times and sizes of frames from distributions: 'interval=exponential(1ms) size=pareto(1.5,100B) [seed=N] [count=N] [duration=TIME]' (docs/howto/send.md), and test whether what was sent fits them."`
 	Flows    int           `group:"Models and files:" default:"1" placeholder:"N" help:"Independent flows of --model, with consecutive source ports (${default})."`
-	Schedule string        `group:"Models and files:" placeholder:"FILE" help:"Send the packets of a file: a schedule as text or binary (docs/agent.md), or a pcap or pcapng file, whose times are kept; - reads standard input."`
+	Schedule string        `group:"Models and files:" placeholder:"FILE" help:"Send the packets of a file: a schedule as text or binary (docs/reference/schedules.md), or a pcap or pcapng file, whose times are kept; - reads standard input."`
 	Speed    float64       `group:"Models and files:" placeholder:"FACTOR" help:"Replay a capture faster or slower: 2 is twice as fast."`
 	MaxGap   time.Duration `group:"Models and files:" placeholder:"TIME" help:"Replay a capture with gaps of this length at most."`
 	Save     outfile.Path  `group:"Models and files:" placeholder:"FILE" help:"Write the schedule to a file instead of sending it: as text, in binary if the name ends in .plsb, or the complete frames if it ends in .pcap; - writes text to standard output."`

@@ -17,7 +17,7 @@ import (
 // Manual is what a program's help does not say: the beginning of the document of its commands,
 // and a part of its manual page.
 type Manual struct {
-	// Section is that of the manual page.
+	// Section of the manual page.
 	Section int
 	// Text is Markdown: paragraphs, lists, tables of two columns, and headings of second level;
 	// ${values} stands for Values.
@@ -32,7 +32,7 @@ func (m Manual) Markdown() string { return strings.Replace(m.Text, "${values}\n"
 // Man is the command that prints the manual page of a program.
 type Man struct{}
 
-// Run prints the page. Its date is that of the commit, so that a build always prints the same.
+// Run prints the page. Its date is the commit's, so that a build always prints the same.
 func (Man) Run(line *kong.Context, manual Manual) error {
 	date := ""
 	if info, ok := debug.ReadBuildInfo(); ok {

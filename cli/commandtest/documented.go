@@ -33,7 +33,7 @@ var before = []string{"sudo", "exec", "time", "if", "then", "do", "else", "while
 func documents(t *testing.T) []string {
 	t.Helper()
 	var found []string
-	for _, pattern := range []string{"*.md", "docs/*.md", "*/README.md", "bench/results/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "*/README.md", "bench/results/*.md"} {
 		names, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			t.Fatal(err)
@@ -107,7 +107,7 @@ func blockCommands(t *testing.T, document, text, program string) [][]string {
 	return found
 }
 
-// programCommands are those of one line that may be no command at all.
+// programCommands are the commands in one line, which may be no command at all.
 func programCommands(line, program string) [][]string {
 	commands, err := ShellCommands(line)
 	if err != nil || len(commands) == 0 {

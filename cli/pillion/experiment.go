@@ -28,7 +28,7 @@ type experimentCmd struct {
 
 // experimentFile is the file of an experiment; its results are in a folder.
 type experimentFile struct {
-	File    string `arg:"" predictor:"file" help:"YAML file of the experiment; see docs/experiment.md."`
+	File    string `arg:"" predictor:"file" help:"YAML file of the experiment; see docs/reference/experiment.md."`
 	Results string `placeholder:"DIR" type:"path" predictor:"file" help:"Folder of the results; default: NAME-results in the working directory."`
 }
 

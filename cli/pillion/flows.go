@@ -29,7 +29,7 @@ func (flowsCmd) Help() string {
 	return `Each line aggregates the rows of a flow. LOSS is a share of the expected packets. SAMPLES is the number of packets
 with a time stamp, on which P50, P90 and P99, percentiles of one-way delay, rest; ± is the combined error bound of
 both clocks. IPDV is the 90th percentile of the delay variation between consecutive samples. SRC POD and DST POD are the
-Kubernetes pods, NAMESPACE/NAME, that have the addresses or had them last, if agents report pods (docs/kubernetes.md).
+Kubernetes pods, NAMESPACE/NAME, that have the addresses or had them last, if agents report pods (docs/howto/kubernetes.md).
 
 Examples:
 

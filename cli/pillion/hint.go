@@ -37,7 +37,7 @@ var (
 // error itself says it.
 var hints = []command.Hint{
 	command.Correctable(command.Is(errUsage), "see COMMAND --help for options and their values"),
-	command.Correctable(command.Is(errConfig), "correct or remove the line; docs/cli.md lists the keys"),
+	command.Correctable(command.Is(errConfig), "correct or remove the line; docs/reference/cli.md lists the keys"),
 	command.Correctable(command.Is(scaffold.ErrDescription), "correct the line; pillion oml scaffold --help shows an example"),
 	command.Correctable(command.Is(api.ErrServer), "for example --server noc.example:8470"),
 	command.Correctable(command.Is(errDomain), "pillion oml domains lists the names"),
@@ -46,7 +46,7 @@ var hints = []command.Hint{
 	command.Correctable(command.Is(experiment.ErrChanged), "give the new design a folder of its own with --results, or restore the file"),
 	command.Correctable(command.Is(experiment.ErrExists), "continue with pillion experiment resume, or choose another folder with --results"),
 	command.Correctable(command.Is(experiment.ErrNoResults), "pillion experiment run begins it; --results names another folder"),
-	command.Correctable(command.Is(experiment.ErrSpec), "docs/experiment.md describes the file"),
+	command.Correctable(command.Is(experiment.ErrSpec), "docs/reference/experiment.md describes the file"),
 	command.Failure(command.Is(runner.ErrBusy), "wait for it with --wait"),
 	command.Failure(command.Is(runner.ErrInvalid), "correct the load or the condition of invalid runs; the reasons are in journal.jsonl of the results"),
 	command.Failure(command.Is(runner.ErrLoad), "end what keeps the machine busy, or raise load_below or wait under environment.require"),

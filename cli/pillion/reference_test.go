@@ -13,19 +13,19 @@ import (
 	"pillion.dev/cli/commandtest"
 )
 
-// TestReference compares docs/cli.md with the command line; -update writes it.
+// TestReference compares docs/reference/cli.md with the command line; -update writes it.
 func TestReference(t *testing.T) {
 	parser, err := newParser(t.Context(), &cli{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	commandtest.TestDefaults(t, parser.Model)
-	commandtest.CompareGolden(t, filepath.Join("..", "..", "docs", "cli.md"), title+manual.Markdown()+"\n## Global options\n\n"+
+	commandtest.CompareGolden(t, filepath.Join("..", "..", "docs", "reference", "cli.md"), title+manual.Markdown()+"\n## Global options\n\n"+
 		commandtest.List(command.Options(parser.Model.Flags))+commandtest.Sections(parser.Model))
 	commandtest.TestPage(t, parser.Model, manual)
 }
 
-// TestSessionReference checks the options that docs/session.md names.
+// TestSessionReference checks the options that docs/reference/session.md names.
 func TestSessionReference(t *testing.T) {
 	parser, err := newParser(t.Context(), &cli{})
 	if err != nil {
@@ -37,18 +37,18 @@ func TestSessionReference(t *testing.T) {
 			known["--"+flag.Name] = known["--"+flag.Name] || command.Path(node) == "session create"
 		}
 	})
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "session.md"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "session.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, option := range regexp.MustCompile("--[a-z][a-z-]*").FindAllString(string(text), -1) {
 		if !known[option] {
-			t.Errorf("docs/session.md names %s, which session create does not have", option)
+			t.Errorf("docs/reference/session.md names %s, which session create does not have", option)
 		}
 	}
 }
 
-// TestExamples parses each example of the help texts; they are in docs/cli.md too.
+// TestExamples parses each example of the help texts; they are in docs/reference/cli.md too.
 func TestExamples(t *testing.T) {
 	parser, err := newParser(t.Context(), &cli{})
 	if err != nil {

@@ -36,7 +36,7 @@ type slaCmd struct {
 // Help has the examples.
 func (slaCmd) Help() string {
 	return `Each target is met, missed or undecided: undecided if it lies in the interval (95 %) of what was measured, in which delays
-include the errors of the clocks. Minutes without traffic count neither as up nor as down. docs/sla.md has the definitions.
+include the errors of the clocks. Minutes without traffic count neither as up nor as down. docs/howto/sla.md has the definitions.
 
 Examples:
 

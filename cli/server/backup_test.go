@@ -98,7 +98,7 @@ func TestDocumentedBackup(t *testing.T) {
 	stop()
 	paths := strings.NewReplacer("/srv/backup", filepath.Join(base, "backup"), "/var/lib", base)
 	ran := 0
-	for _, block := range regexp.MustCompile("(?ms)^```sh backup\n(.*?)^```$").FindAllStringSubmatch(commandtest.Text(t, document), -1) {
+	for _, block := range regexp.MustCompile("(?ms)^```sh backup\n(.*?)^```$").FindAllStringSubmatch(commandtest.Text(t, "../../docs/howto/backup.md"), -1) {
 		for line := range strings.Lines(block[1]) {
 			words := strings.Fields(paths.Replace(line))
 			switch {

@@ -34,14 +34,14 @@ type cli struct {
 
 var hints = []command.Hint{
 	command.Correctable(command.Is(command.ErrUsage), "see pillion-server --help"),
-	command.Correctable(command.Is(server.ErrConfig), "correct the file; docs/server.md lists the keys"),
+	command.Correctable(command.Is(server.ErrConfig), "correct the file; docs/reference/server.md lists the keys"),
 	command.Correctable(command.Is(backup.ErrNotEmpty), "nothing was changed"),
-	command.Correctable(command.Is(server.ErrState), "nothing was changed; docs/fleet.md, Migration"),
+	command.Correctable(command.Is(server.ErrState), "nothing was changed; docs/howto/migration.md"),
 	command.Correctable(command.Is(transfer.ErrOpened), "stop all servers of the fleet, and repeat the command with --servers-stopped"),
-	command.Failure(command.Is(transfer.ErrContinued), "docs/fleet.md, Migration"),
-	command.Failure(command.Is(errDiffers), "repeat the command; docs/fleet.md, Migration"),
+	command.Failure(command.Is(transfer.ErrContinued), "docs/howto/migration.md"),
+	command.Failure(command.Is(errDiffers), "repeat the command; docs/howto/migration.md"),
 	command.Correctable(command.Is(errNoToken), "the first start of the server creates it; pillion token create makes others"),
-	command.Failure(command.Is(store.ErrNewer), "docs/server.md, Upgrades"),
+	command.Failure(command.Is(store.ErrNewer), "docs/howto/upgrade.md, Downgrades"),
 	command.Failure(addressInUse, "another program uses this address; --http, --nats-listen and --oml select others"),
 }
 

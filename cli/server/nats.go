@@ -88,7 +88,7 @@ func (c *natsCmd) hub(keys *authority.Authority, folder string) (config string, 
 	return config, certificate, err
 }
 
-// leaf returns those of the leaf of a site.
+// leaf returns the configuration and the certificate of the leaf of a site.
 func (c *natsCmd) leaf(keys *authority.Authority, folder string) (config string, certificate []byte, err error) {
 	leaf := bus.Leaf{Name: c.Name, Listen: c.Listen, Hubs: c.Hub, Folder: folder}
 	if leaf.Secret, err = keys.BusSecret(); err != nil {

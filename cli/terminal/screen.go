@@ -18,7 +18,7 @@ import (
 // ErrNone is that there is no terminal to draw on.
 var ErrNone = errors.New("not a terminal")
 
-// Names of keys; others have that of tcell, and characters are themselves.
+// Names of keys; others have their names of tcell, and characters are themselves.
 const (
 	Interrupt = "Ctrl-C"
 	Enter     = "Enter"
@@ -49,7 +49,7 @@ func Is(w any) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// Width is that of the terminal of standard output.
+// Width is the width of the terminal of standard output, characters.
 func Width() int {
 	width, _, err := term.GetSize(int(os.Stdout.Fd()))
 	if err != nil || width < 1 {

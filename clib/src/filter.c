@@ -69,7 +69,7 @@ static const struct operation operations[] = {
 
 #define COUNT (sizeof operations / sizeof *operations)
 
-/* Those of the program; guarded by the library's lock, and not changed once it runs. */
+/* Filters of the program; guarded by the library's lock, and not changed once it runs. */
 static struct operation own[OWN_FILTERS];
 static PillionFilter own_filters[OWN_FILTERS];
 static size_t own_count;

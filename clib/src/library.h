@@ -115,7 +115,7 @@ int point_connect(struct OmlMP *point);
 struct stream *stream_add(struct OmlMP *point, struct stream *parent, struct sink *sink, const char *name,
 			  const struct field *fields, int count, struct window *window, int replaced);
 void point_free(struct OmlMP *point);
-/* Frees a list of streams, with those of their tuples. */
+/* Frees a list of streams, with the streams of their tuples. */
 void streams_free(struct stream *first);
 /* Of how many samples of a stream one is sent. */
 int64_t stream_thin(const struct stream *stream);

@@ -39,7 +39,7 @@ struct sink {
 	int failures;
 	int header_sent; /* streams in the header */
 	struct stream *streams[STREAMS];
-	int stream_count; /* including that of metadata, 0 */
+	int stream_count; /* including the stream of metadata, 0 */
 	struct queue queue;
 	int64_t stored[STREAMS];
 	struct buffer header, answer;

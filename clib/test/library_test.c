@@ -403,7 +403,7 @@ static void *declare_many(void *unused)
 	return NULL;
 }
 
-/* Every sample is there once, numbers without gap, those of a thread in its order. */
+/* Every sample is there once, numbers without gap, each thread's samples in its order. */
 APART(threads)
 {
 	pthread_t all[THREADS + 1];

@@ -2,8 +2,8 @@
 
 Documents are in several folders, and link to each other and to files by relative paths, as hosts
 of repositories show them. MkDocs knows one folder of documents. Here its files get their paths in
-the repository, so that it resolves and checks these links itself; pages are all in one folder of
-the site, other files of the repository below files/.
+the repository, so that it resolves and checks these links itself. Pages of docs keep their folders in
+the site, other documents are beside them, and other files of the repository are below files/.
 """
 
 import posixpath

@@ -2,7 +2,7 @@
 // service, ZooKeeper, for labs and tests: a cluster of shards and replicas with all files of a
 // process in one folder. It starts nothing.
 //
-// The programs are those of Debian's packages. The servers have no password: they listen on
+// The programs come from Debian's packages. The servers have no password: they listen on
 // addresses of a lab or on loopback only.
 package clickhouse
 
@@ -25,10 +25,10 @@ const ClusterName = "fleet"
 
 // Node is a ClickHouse server.
 type Node struct {
-	// Address is that of the native protocol.
+	// Address of the native protocol.
 	Address netip.AddrPort
-	// HTTP and Interserver are ports of the same address: of the HTTP interface, and of that by
-	// which replicas fetch parts.
+	// HTTP and Interserver are ports of the same address: for the HTTP interface, and for
+	// replicas that fetch parts.
 	HTTP, Interserver uint16
 }
 
@@ -100,7 +100,7 @@ func (c *Cluster) topology() string {
 	return b.String()
 }
 
-// URL is that of the archive in a database, for pillion-server.
+// URL of the archive in a database, for pillion-server.
 func (c *Cluster) URL(database string) string {
 	var hosts []string
 	for _, replicas := range c.Shards {

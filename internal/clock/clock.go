@@ -16,7 +16,7 @@ type State struct {
 	// MaxError is the bound of the offset from UTC; the kernel increases it between
 	// corrections, up to 16 s.
 	MaxError time.Duration
-	// EstimatedError is the estimate of that offset by the synchronisation daemon.
+	// EstimatedError is the synchronisation daemon's estimate of the offset.
 	EstimatedError time.Duration
 	// Offset is the remaining correction; 0 if a daemon only adjusts the frequency.
 	Offset time.Duration

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Injection makes the clock that this package reads differ from that of the host: tests of several
+// Injection makes the clock that this package reads differ from the host's clock: tests of several
 // hosts on one kernel give each a clock of its own.
 type Injection struct {
 	// From is when the clock begins to drift, by SkewPPB ns per second.
@@ -23,7 +23,7 @@ var injected atomic.Pointer[Injection]
 // Inject applies to all later readings of this process.
 func Inject(i Injection) { injected.Store(&i) }
 
-// Injected reports whether the clock is not that of the host.
+// Injected reports whether the clock differs from the host's.
 func Injected() bool { return injected.Load() != nil }
 
 // Offset is what the injection adds to the host's clock at a time.

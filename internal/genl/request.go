@@ -17,8 +17,8 @@ type header [nl.SizeofGenlmsg]byte
 func (h header) Len() int          { return len(h) }
 func (h header) Serialize() []byte { return h[:] }
 
-// NewRequest returns a request to a family by its name, without attributes yet. Flags are those of
-// netlink (NLM_F_ACK, NLM_F_DUMP). An error is one of the kernel, ENOENT for an unknown family.
+// NewRequest returns a request to a family by its name, without attributes yet. Flags are netlink
+// flags (NLM_F_ACK, NLM_F_DUMP). An error is the kernel's, ENOENT for an unknown family.
 func NewRequest(family string, command, version uint8, flags int) (*nl.NetlinkRequest, error) {
 	id, err := find(family)
 	if err != nil {

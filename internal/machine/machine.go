@@ -129,7 +129,7 @@ func onOff(on bool) string {
 	return "off"
 }
 
-// interfaces are those of this thread's namespace, without loopback.
+// interfaces are the network interfaces of this thread's namespace, without loopback.
 func interfaces() []string {
 	found, _ := net.Interfaces() // none: no offloads
 	var names []string

@@ -84,7 +84,7 @@ func Start(o Options) (*Program, error) {
 // String is the program's name.
 func (p *Program) String() string { return p.name }
 
-// Pid is that of the leader of its process group.
+// Pid is the process ID of the leader of its process group.
 func (p *Program) Pid() int { return p.command.Process.Pid }
 
 // Ended is closed once the program has exited.
@@ -185,7 +185,7 @@ func (p *Program) endsWithin(limit time.Duration) bool {
 // kill ends what is left of the process group.
 func (p *Program) kill() { _ = syscall.Kill(-p.Pid(), syscall.SIGKILL) }
 
-// ProcessorTime is that of all threads of the program so far, or in all if it has ended.
+// ProcessorTime is the processor time of all threads of the program so far, or in all if it has ended.
 func (p *Program) ProcessorTime() time.Duration {
 	if p.HasEnded() {
 		return p.command.ProcessState.UserTime() + p.command.ProcessState.SystemTime()

@@ -119,7 +119,7 @@ func Read(path string, check func([]byte) error) ([]byte, error) {
 		return nil, nil
 	}
 	if failed != nil && file.Class == Required {
-		return nil, fmt.Errorf("%s is damaged: %w; lost: %s; restore a backup, or move it and %s away to go on without it (docs/recover.md)",
+		return nil, fmt.Errorf("%s is damaged: %w; lost: %s; restore a backup, or move it and %s away to go on without it (docs/howto/recover.md)",
 			path, why, file.Lost, file.Name+previousSuffix)
 	}
 	aside := path + ".damaged"

@@ -13,7 +13,7 @@ import (
 	"pillion.dev/internal/test/section"
 )
 
-var update = flag.Bool("update", false, "write the table of docs/recover.md")
+var update = flag.Bool("update", false, "write the table of docs/howto/recover.md")
 
 // parse accepts the documents of these tests.
 func parse(text []byte) error {
@@ -126,5 +126,5 @@ func TestRecoverDocument(t *testing.T) {
 	for _, f := range Files {
 		want += fmt.Sprintf("| `%s` | %s | %s |\n", f.Name, f.Class, f.Lost)
 	}
-	section.Check(t, "../../docs/recover.md", "<!-- files: begin -->\n", "<!-- files: end -->", want, *update)
+	section.Check(t, "../../docs/howto/recover.md", "<!-- files: begin -->\n", "<!-- files: end -->", want, *update)
 }

@@ -94,7 +94,7 @@ func Run(ctx context.Context, options Options, out io.Writer) (err error) {
 	return errors.Join(err, lab.Down(context.WithoutCancel(ctx), spec.Name))
 }
 
-// spec is that of the lab.
+// spec is the specification of the lab.
 func (o Options) spec() (*lab.Spec, error) {
 	if o.Fleet {
 		return lab.FleetExample()

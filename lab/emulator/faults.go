@@ -11,8 +11,8 @@ import (
 // apply to a packet in this order:
 //
 //   - Loss: it is dropped with this probability.
-//   - Rate: it is transmitted at this rate after the packets before it; its size is
-//     that of the Ethernet frame without checksum. It is dropped if Queue is full.
+//   - Rate: it is transmitted at this rate after the packets before it; its size
+//     counts the Ethernet frame without checksum. It is dropped if Queue is full.
 //     Rate is the only fault whose outcome depends on timing.
 //   - Delay and Jitter: it is delayed by Delay plus a time that is uniformly
 //     distributed from -Jitter to +Jitter, independently of other packets, so that

@@ -15,7 +15,7 @@ type column struct {
 	get  func(*Row) measure.Value
 }
 
-// columns are those of measure.Flows by name, and the archive's agent.
+// columns are the columns of measure.Flows by name, and the archive's agent.
 var columns = func() map[string]column {
 	all := map[string]column{
 		measure.TimeField.Name: {

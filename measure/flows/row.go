@@ -115,7 +115,7 @@ func NewScanner(names []string) *Scanner {
 	return s
 }
 
-// Scan reads one row, which is good until the next: value returns that of a column.
+// Scan reads one row, which is valid until the next call; value returns the value of a column.
 func (s *Scanner) Scan(value func(column int) measure.Value) *Row {
 	s.draft = draft{}
 	for i, c := range s.columns {

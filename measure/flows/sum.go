@@ -47,7 +47,7 @@ type Distribution struct {
 	Histogram histogram.Histogram
 }
 
-// NewDistribution is that of count values with these extremes and this mean.
+// NewDistribution returns the distribution of count values with these extremes and this mean.
 func NewDistribution(count uint64, least, mean, most int64, h histogram.Histogram) Distribution {
 	if count == 0 {
 		return Distribution{}

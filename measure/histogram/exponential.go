@@ -35,7 +35,7 @@ type ExponentialBucket struct {
 	Count uint64
 }
 
-// exponentials are the indices of the middles of all buckets, of which the first is that of Bound(-Side).
+// exponentials are the indices of the middles of all buckets, of which the first is the bucket of Bound(-Side).
 var exponentials = func() (indices [2 * Side]int32) {
 	for i := range indices {
 		index := i - Side

@@ -132,7 +132,7 @@ func (h *Histogram) add(from int, bound int64, n, offsets uint64, known bool) in
 	return i + 1
 }
 
-// place is that of a bound from a place on; where there is no such bucket, an empty one is made.
+// place is the index of the bucket of a bound, searched from an index on; a missing bucket is inserted, empty.
 func (h *Histogram) place(from int, bound int64) int {
 	i, found := slices.BinarySearch(h.Bounds[from:], bound)
 	i += from
@@ -154,11 +154,11 @@ func Sum(a, b uint64) uint64 {
 	return sum
 }
 
-// partsMost is the most values as which Shift spreads those of one bucket.
+// partsMost is into how many values at most Shift spreads the values of one bucket.
 const partsMost = 16
 
 // Shift returns the histogram of all values minus ns. What is known of values within their bucket is kept: they lie
-// around their mean, as Quantile places them. The extremes are those of the values.
+// around their mean, as Quantile places them. least and most are the extremes of the values.
 func (h *Histogram) Shift(ns, least, most int64) (shifted Histogram) {
 	for i, n := range h.Counts {
 		low, high, mean := h.bucket(i, float64(least), float64(most))

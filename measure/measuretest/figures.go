@@ -19,7 +19,7 @@ const FiguresFile = "../../measure/flows/testdata/figures.json"
 type Figures struct {
 	// Rows by column; times are ns since 1970.
 	Rows []map[string]any `json:"rows"`
-	// Windows of the API, one for each row, with histograms; Total is that of all
+	// Windows of the API, one for each row, with histograms; Total is the window of all
 	// rows, without. Both are in the JSON of protobuf.
 	Windows []json.RawMessage `json:"windows"`
 	Total   json.RawMessage   `json:"total"`

@@ -35,13 +35,13 @@ type Descriptor struct {
 	// Carrier is what an encoding must carry, by the name of a wire.Content; empty for
 	// modules with an option.
 	Carrier string
-	// Columns are the figures of its rows. Those of a module without an option name columns of
+	// Columns are the figures of its rows. Columns of a module without an option name columns of
 	// its schema.
 	Columns []Column
 	// Labels are text columns of its rows behind the figures: the agent knows them from the session.
 	Labels []measure.Field
-	// Schema of its rows. Register makes that of a module with an option: its name is that of
-	// the module, with underscores.
+	// Schema of its rows. Register makes the schema of a module with an option: its name is the
+	// module's, with underscores.
 	Schema *measure.Schema
 	// Views are how the page and the command line show it by default.
 	Views []point.View
@@ -214,8 +214,8 @@ func WithState(id uint8) *Descriptor {
 	return nil
 }
 
-// Options returns the options of these modules in a mark: a bit for each, the lowest that of
-// FirstID, and their size in bytes. Modules without one do not count.
+// Options returns the options of these modules in a mark: a bit for each, the lowest for FirstID,
+// and their size in bytes. Modules without one do not count.
 func Options(names []string) (set uint64, size int, err error) {
 	for _, name := range names {
 		d := Find(name)

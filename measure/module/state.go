@@ -19,7 +19,7 @@ const (
 	Sum  Aggregate = iota + 1 // of both
 	Min                       // the lesser one
 	Max                       // the greater one
-	Last                      // that of the flow with the later packet
+	Last                      // the value of the flow with the later packet
 	Mean                      // the quotient of two sums: Word by By
 )
 
@@ -61,7 +61,7 @@ type role struct {
 	by int
 }
 
-// roles are those of the words that the columns show.
+// roles are the roles of the words that the columns show, by the index of the word.
 func roles(columns []Column) map[int]role {
 	all := map[int]role{}
 	for _, c := range columns {
@@ -124,7 +124,7 @@ func (d *Descriptor) Add(to *State, other *State) {
 	to.LastNs = max(before.LastNs, other.LastNs)
 }
 
-// Values are those of the columns, each of the column's type, or null.
+// Values are the values of the columns, each of the column's type, or null.
 func (d *Descriptor) Values(s *State) measure.Sample {
 	values := make(measure.Sample, len(d.Columns))
 	for i, c := range d.Columns {
@@ -154,6 +154,6 @@ func typed(t measure.Type, value float64) measure.Value {
 	return measure.Float64Value(value)
 }
 
-// Keys are how many columns precede those of the module in its rows: time, session, flow
+// Keys is how many columns precede the module's in its rows: time, session, flow
 // and interval, as in flows.
 var Keys = len(keys())

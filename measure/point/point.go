@@ -49,7 +49,7 @@ type Descriptor struct {
 	// Action is what an agent does for it, as in "profile the packets that the host
 	// forwards"; filters are appended where it matches any.
 	Action string
-	// Cost is what it costs, in words; {interval} stands for that of its rows.
+	// Cost is what it costs, in words; {interval} stands for the interval of its rows.
 	Cost    string
 	Schemas []*measure.Schema
 	Options []Option

@@ -17,7 +17,7 @@ const (
 	refitPoints = 10
 	// groups is how many groups before a change, and at most after it, are compared.
 	groups = 8
-	// awaitTime is how long points of one direction wait for those of the other, s.
+	// awaitTime is how long points of one direction wait for points of the other, s.
 	awaitTime = 20
 )
 
@@ -98,7 +98,7 @@ func (e *Estimator) next() *side {
 	return next
 }
 
-// after are the pending points whose intervals have no time in common with that of a point at x: minima of an interval in
+// after are the pending points whose intervals do not overlap the interval of a point at x: minima of an interval in
 // which a clock was set may be of either offset.
 func (e *Estimator) after(s *side, x float64) []vertex {
 	return s.pending[later(s.pending, x+e.interval):]
@@ -130,7 +130,7 @@ func (e *Estimator) changed(x float64) (since float64, yes bool) {
 	return since, true
 }
 
-// around are the latest points before x, and the first ones whose intervals have no time in common with that of a point at x.
+// around are the latest points before x, and the first ones whose intervals do not overlap the interval of a point at x.
 func (s *side) around(x, interval float64) (before, after []vertex) {
 	all := slices.Concat(s.confirmed[max(0, len(s.confirmed)-4*groups*groupSize):], s.pending)
 	first, _ := slices.BinarySearchFunc(all, x, func(v vertex, x float64) int { return cmp.Compare(v.x, x) })

@@ -118,7 +118,7 @@ func (e *Estimator) refit() {
 	switch {
 	case ok && !e.known:
 		e.begin = min(f.from, e.shownAt)
-	case ok && !f.both && !e.last.both: // the unknown offset is still that of the segment's start
+	case ok && !f.both && !e.last.both: // the unknown offset is still the one at the segment's start
 		f.at += e.last.y(f.from)
 	}
 	e.last, e.known, e.stale = f, ok, 0

@@ -17,8 +17,8 @@ const spanLeast = 5
 // timing is the error of a delay that the probes read, ns: a bound in one direction only cannot be better.
 const timing = 1000
 
-// fit estimates from points of both directions in the order of x, those of backward by the clock
-// of the forward source. before is an earlier fit or the zero line. ok is false if there are too few points, or no
+// fit estimates from points of both directions in the order of x; backward has the times of the
+// forward source's clock. before is an earlier fit or the zero line. ok is false if there are too few points, or no
 // line is possible; then infeasible is set.
 func fit(forward, backward []vertex, interval float64, before line) (f fitted, ok, infeasible bool) {
 	if len(forward) == 0 || len(backward) == 0 {

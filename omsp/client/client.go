@@ -41,9 +41,9 @@ type Options struct {
 	Greeting time.Duration
 	// Pause is the initial delay between attempts to connect; default 100 ms.
 	Pause time.Duration
-	// Session is that of an earlier run of the application, from NewSession, which injects
-	// the same tuples again, in the same order: a Pillion collector stores only those that
-	// it does not have. All points are to be made before the first tuple. By default each
+	// Session identifies, by NewSession, a run of the application that injects the same
+	// tuples again as an earlier one, in the same order: a Pillion collector stores only the tuples
+	// that it does not have. All points are to be made before the first tuple. By default each
 	// client has a session of its own.
 	Session string
 	// Complete keeps samples from being left out or aggregated when the collector requests

@@ -35,8 +35,8 @@ type Table struct {
 type Backend interface {
 	// Table finds or creates the table of a stream of a domain; omsp.Metadata is one.
 	Table(domain string, schema omsp.Schema) (Table, error)
-	// Start returns the start time of a domain, seconds since 1970: that of its first
-	// client.
+	// Start returns the start time of a domain, seconds since 1970: the start time of its
+	// first client.
 	Start(domain string, start int64) (int64, error)
 	// Stored returns the last stored sequence number of a session in a table; 0: none.
 	Stored(ctx context.Context, session uint64, table Table) (int64, error)

@@ -27,7 +27,7 @@ type Collector struct {
 	sources  map[string]int // open connections
 }
 
-// sessionOf identifies a session: one source cannot take over that of another.
+// sessionOf identifies a session: one source cannot take over another's session.
 type sessionOf struct {
 	source  string
 	session uint64

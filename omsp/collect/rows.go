@@ -21,7 +21,7 @@ type rows struct {
 	builder *array.RecordBuilder
 	count   int
 	bytes   int
-	// session distinguishes tuples of this stream from those of other clients.
+	// session distinguishes tuples of this stream from other clients' tuples.
 	session uint64
 	// last is the sequence number of the newest tuple; begun: there is one.
 	last  int64

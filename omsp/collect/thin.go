@@ -135,7 +135,7 @@ func (c *connection) ask(n int) (key, value string) {
 	return key, value
 }
 
-// rate is that of the bytes received since the last call, bytes/s.
+// rate is the rate at which bytes were received since the last call, bytes/s.
 func (c *connection) rate() int64 {
 	now, received := time.Now(), c.received.Load()
 	since, before := c.rated, c.counted

@@ -5,7 +5,7 @@
  * that are over, and compares them.
  *
  * Blocks are numbered from 1970 on, UTC, and the lowest bit is the colour. There is room for
- * those of four periods, so that one that is over stays for longer than a period.
+ * four periods, so that one that is over stays for longer than a period.
  */
 #ifndef PILLION_BLOCK_H
 #define PILLION_BLOCK_H

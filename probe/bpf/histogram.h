@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
  * The layout of every histogram of nanoseconds, as measure/histogram reads it; the
- * golden vectors there are those of this file too.
+ * golden vectors there hold for this file too.
  *
  * Values from 0 to HISTOGRAM_EXACT - 1 have a bucket each. From there each octave
  * has 2^HISTOGRAM_BITS buckets of equal width, so that a bucket is at most 1/32
@@ -43,7 +43,7 @@ static const __u8 highest_bits[256] = {
 /*
  * Position of the highest bit of a value from HISTOGRAM_EXACT on. The steps are 16 us,
  * 4 ms and 1 s: most values of one kind lie between two of them, so the processor predicts
- * the branches. It mispredicts those of a binary search.
+ * the branches. It mispredicts the branches of a binary search.
  */
 static __always_inline __u32 highest_bit(__u64 value)
 {

@@ -78,7 +78,7 @@ static __always_inline __u64 siphash_end(struct siphash *s)
 #define MARK_MESSAGE 13 /* bytes: time, number, kind */
 
 /*
- * The key of a flow, from that of its pair of hosts. A global function: the verifier proves
+ * The key of a flow, derived from the key of its pair of hosts. A global function: the verifier proves
  * it once, apart from its callers.
  */
 __noinline int tag_flow_key(const struct mark_key *pair, const struct flow_key *flow, struct mark_key *key)

@@ -63,7 +63,7 @@ static __always_inline int account_number(struct flow *flow, const struct mark *
 }
 
 /*
- * When a mark was sent, UTC; without a time: the beginning of its tag's epoch. That of its arrival would
+ * When a mark was sent, UTC; without a time: the beginning of its tag's epoch. The time of its arrival would
  * make a copy that comes in the next epoch newer than its original.
  */
 static __always_inline __u64 sent_ns(const struct mark *m, __u64 now_ns, __s64 delay)

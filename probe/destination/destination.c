@@ -157,7 +157,7 @@ static __always_inline __u64 *settle(struct __sk_buff *skb, struct mark *m, stru
 	return restore(skb, m) ? &tally->unrestored : &tally->restored;
 }
 
-/* Is the mark taken out, or left where it is on purpose? That of another aggregate counts in no flow. */
+/* Is the mark taken out, or left where it is on purpose? A mark of another aggregate counts in no flow. */
 static __always_inline int is_taken(int counted)
 {
 	return (counted & ROUTE_MASK) == VERDICT_MARKED || (counted & ROUTE_MASK) == VERDICT_FLOW;

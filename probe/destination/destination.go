@@ -62,8 +62,8 @@ type Settings struct {
 	StartEmpty bool
 	// Port is the destination port of the udp encoding; 0 means wire.Port.
 	Port uint16
-	// Flow are the fields that tell flows apart; they must be those of the
-	// source. 0 means flow.All.
+	// Flow are the fields that tell flows apart; they must be the same as the
+	// source's. 0 means flow.All.
 	Flow flow.Fields
 	// FlowsDiffer: flows are told apart by the fields of the rule (Peer.Rules) that their packets
 	// fit, which have both addresses among them. Flow is not used.
@@ -80,8 +80,8 @@ type Settings struct {
 	RecordBytes int
 	// Traces asks for what routers wrote into packets (ReadTraces).
 	Traces bool
-	// Block is the length of the blocks of marks without numbers (Alternate Marking): that of
-	// their sources. 0 means block.Default.
+	// Block is the length of the blocks of marks without numbers (Alternate Marking), the same
+	// as their sources use. 0 means block.Default.
 	Block      time.Duration
 	traceBytes uint32 // size of the ring buffer of traces, of a test; 0: the usual one
 	// Amend leaves marks in and writes the time of arrival into them, unless another waypoint has. With
@@ -92,8 +92,8 @@ type Settings struct {
 	// IOAMTime is the format of times in options of IOAM that others wrote.
 	IOAMTime IOAMTime
 	// DeliveredOnly reads only the marks of packets that the kernel delivers to this host, or
-	// that go to a prefix of Own; it leaves those of packets that this host forwards to
-	// others. Otherwise all marks of peers are read. Bridged packets are not forwarded ones.
+	// that go to a prefix of Own; it leaves the marks of packets that this host forwards to
+	// others. Otherwise all marks of peers are read. Bridged packets do not count as forwarded.
 	DeliveredOnly bool
 	// Own are prefixes behind this host whose marks are read with DeliveredOnly, too.
 	Own []netip.Prefix

@@ -6,7 +6,7 @@ import (
 )
 
 // Summary describes the values of an interval in nanoseconds. Count, Min, Mean
-// and Max are exact; quantiles are those of package histogram. It does not prove
+// and Max are exact; quantiles are as exact as package histogram's. It does not prove
 // what the network did: the clocks' error is in every value.
 type Summary struct {
 	Count uint64 `json:"count"`

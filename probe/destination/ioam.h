@@ -67,7 +67,7 @@ static __always_inline const __u8 *e2e_read_number(struct mark *m, const __u8 *a
 	return at + 4;
 }
 
-/* fields: with a whole time; that of a foreign option may have another format. */
+/* fields: with a whole time; the time in a foreign option may have another format. */
 static __always_inline int e2e_read_time(struct mark *m, const __u8 *at)
 {
 	__be32 seconds = *(const __be32 *)at, fraction = *(const __be32 *)(at + 4);

@@ -16,9 +16,9 @@ enum verdict {
 	VERDICT_INNER,	   /* inner addresses or length do not belong to the outer header */
 	VERDICT_PEER,	   /* a mark from a host that is not a peer */
 	VERDICT_FILTER,	   /* a mark of a peer, in a packet of no flow that is to be measured */
-	VERDICT_FORGED,	   /* the tag is not that of a peer and this moment, or there is none */
+	VERDICT_FORGED,	   /* the tag is not valid for a peer at this time, or there is none */
 	VERDICT_REPLAYED,  /* the tag is right, but the mark came before */
-	VERDICT_FLOW,	   /* numbers of flows by other fields than those of this destination */
+	VERDICT_FLOW,	   /* the source numbers flows by other fields than this destination */
 	VERDICT_TRANSIT,   /* the packet goes on to another host, whose mark it is */
 	VERDICTS,
 };
@@ -65,7 +65,7 @@ struct mark {
 	__u8 hops;    /* the header is a Hop-by-Hop header, in which routers may have written */
 	__u8 trace_at; /* where the option of a trace begins in the header, if fields has WIRE_CARRIES_HOPS */
 	__u8 amends; /* on its way to another host, and we write the time of its arrival here into it */
-	__s8 epoch; /* of the tag of a mark without a time, from that of its arrival */
+	__s8 epoch; /* of the tag of a mark without a time, relative to the epoch of its arrival */
 	__u32 ingress; /* number of the agent that wrote the mark, or zero; host order */
 	__u8 hop_limit, traffic_class;	/* of the outermost header, if there are modules */
 	__u16 module_bytes;		/* of options of modules, which end a shim */

@@ -17,7 +17,7 @@ type Mismatch struct {
 	// Source is the address that the marks come from, Ingress the agent that they name, if any.
 	Source  netip.Addr `json:"source"`
 	Ingress uint32     `json:"ingress,omitempty"`
-	// Theirs are the fields by which its marks tell flows apart, Ours those of this destination.
+	// Theirs are the fields by which its marks tell flows apart, Ours the fields of this destination.
 	Theirs flow.Fields `json:"source_flow"`
 	Ours   flow.Fields `json:"flow"`
 	// Seen is when its last such mark came.

@@ -23,7 +23,7 @@ func (s States) add(other States) States {
 	return s
 }
 
-// States are those of the modules of which the packets of a row carried data.
+// States are the states of the modules whose data the packets of a row carried.
 func (r *Row) States() States { return r.values.states }
 
 // readStates returns the states that a program handed over, by the position of their flow.

@@ -109,7 +109,7 @@ static __always_inline void modules_collect(const struct flow_key *flow, __u32 p
 	MODULES(MODULE_COLLECT)
 }
 
-/* Are there too many states already for those of one more flow? */
+/* Is there no room for the states of one more flow? */
 static __always_inline int modules_are_full(void)
 {
 	return collected_modules + MODULE_COUNT + 1 > COLLECT_STATES; /* 1: segments */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
-/* Our own options one by one: those of the native encoding, and those of modules. */
+/* Our own options one by one: options of the native encoding, and options of modules. */
 #ifndef PILLION_DESTINATION_NATIVE_H
 #define PILLION_DESTINATION_NATIVE_H
 

@@ -94,7 +94,7 @@ func origins(peers Peers, ingresses Ingresses) map[origin]Peer {
 	return all
 }
 
-// Prefixes returns those of the peers, in order; none if all hosts are peers.
+// Prefixes returns the peers' prefixes, in order; none if all hosts are peers.
 func (p Peers) Prefixes() []netip.Prefix {
 	var prefixes []netip.Prefix
 	for prefix := range p {
@@ -300,7 +300,7 @@ func (p places) of(rules []Rule) (bits [2]uint64) {
 	return bits
 }
 
-// untagged returns those of the rules that need no tag. One that is among them in both ways needs it.
+// untagged returns the places of the rules that need no tag. A rule that occurs with and without needs one.
 func (p places) untagged(rules []Rule) (bits [2]uint64) {
 	for _, rule := range rules {
 		if place := p[rule.entry()]; rule.Untagged && !slices.Contains(rules, rule.entry()) {

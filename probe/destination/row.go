@@ -41,7 +41,7 @@ func (g Granularity) key(k flow.Key) flow.Key {
 // Duplicated + Late where the loss module is on.
 type Counts struct {
 	Packets uint64 `json:"packets"`
-	// Bytes are those of restored IP packets; a merged buffer counts its
+	// Bytes of the IP packets without their marks; a merged buffer counts its
 	// headers once.
 	Bytes uint64 `json:"bytes"`
 	// Expected packets are those whose numbers are accounted for so far.
@@ -55,7 +55,7 @@ type Counts struct {
 	Reordered uint64 `json:"reordered"`
 	// Late packets arrived after they were counted as lost.
 	Late uint64 `json:"late"`
-	// Unchecked packets are those of flows of which only some carry a mark. They count from
+	// Unchecked packets belong to flows of which only some packets carry a mark. They count from
 	// the next mark on; none counts as duplicated or reordered, and a duplicate offsets a loss.
 	Unchecked uint64 `json:"unchecked"`
 	// Restarts of a flow's sequence numbers: its source restarted or expired the flow.
@@ -82,13 +82,13 @@ type Row struct {
 	// came before in the flow (RFC 3393).
 	Delay     Summary
 	Variation Summary
-	// Announced are those of Lost of which only the source's report has told.
+	// Announced is the part of Lost that only the source's report revealed.
 	Announced uint64
 
 	values *change
 }
 
-// Histograms are those of the delays and of their variation.
+// Histograms returns the histograms of the delays and of their variation.
 func (r *Row) Histograms() (delay, variation *histogram.Histogram) {
 	return &r.values.delay.Histogram, &r.values.variation.Histogram
 }

@@ -91,7 +91,7 @@ static __always_inline int run_next(struct mark *m, __u32 packets)
 	return slot->route;
 }
 
-#define RUN_OTHER 0   /* the slot is not that of the flow */
+#define RUN_OTHER 0   /* the slot belongs to another flow */
 #define RUN_REFUSED 1 /* it is, but its run is in use, or full */
 #define RUN_COUNTED 2
 

@@ -141,8 +141,8 @@ func (d *Destination) doubtful(now time.Time) (bool, error) {
 	return recent(d.strayed, strayedFor) || recent(d.forgot, rememberFor), nil
 }
 
-// strayedFor is how long a mark that is in no flow makes reports doubtful: those of its packet
-// may come so much later.
+// strayedFor is how long a mark that is in no flow makes reports doubtful: a report about its
+// packet may come so much later.
 const strayedFor = time.Minute
 
 // apart is a - b as a distance on the ring of 31-bit numbers.

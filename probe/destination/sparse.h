@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * Packets without a mark that count nevertheless: those of a sparse flow (WIRE_SPARSE),
+ * Packets without a mark that count nevertheless: packets of a sparse flow (WIRE_SPARSE),
  * of which the source numbers every packet and marks only some.
  */
 #ifndef PILLION_DESTINATION_SPARSE_H

@@ -29,7 +29,7 @@ type state struct {
 	read     totals    // as the program counts
 	floor    totals    // with pending packets that are in rows already
 	left     time.Time // when the flow left the table
-	narrow   bool      // of the numbers of the window only the lower 16 bits are those of the source
+	narrow   bool      // only the lower 16 bits of the window's numbers come from the source
 }
 
 // totals are what a flow counted since it began.
@@ -119,7 +119,7 @@ func (c *change) enterPage(page int, p *destinationPage) {
 	}
 }
 
-// pageSize and sidePages are those of bpf/histogram.h.
+// pageSize and sidePages are defined by bpf/histogram.h.
 const (
 	pageSize  = 32
 	sidePages = (histogram.Side + pageSize - 1) / pageSize

@@ -11,7 +11,7 @@ var rejectedNames = [...]string{"malformed", "inner", "peer", "filter", "forged"
 type Tally struct {
 	Seen uint64 `json:"seen"`
 	Counts
-	// Counted are those of Packets that carry no mark, but belong to a sparse flow.
+	// Counted is the part of Packets that carries no mark, but belongs to a sparse flow.
 	Counted  uint64 `json:"counted"`
 	Unmarked uint64 `json:"unmarked"`
 	// Rejected marks were left in their packets; Reasons says why. Those in transit are meant

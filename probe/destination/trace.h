@@ -36,7 +36,7 @@ struct {
 	__uint(max_entries, 1 << 18);
 } traces SEC(".maps");
 
-/* Traces that were for the agent, and those of them that found no room. */
+/* Traces for the agent, and how many of them found no room in the ring buffer. */
 struct trace_tally {
 	__u64 written;
 	__u64 dropped;
@@ -103,7 +103,7 @@ __noinline int trace_wanted(const struct mark *m)
 }
 
 /*
- * Hands the trace of a packet to the agent. counted: the verdict on its mark. That of a packet
+ * Hands the trace of a packet to the agent. counted: the verdict on its mark. The trace of a packet
  * without a mark, which a router may have begun, is no part of any flow.
  */
 static __always_inline void trace_take(const struct mark *m, int counted, __u64 now_ns)

@@ -26,8 +26,8 @@ const (
 	traceData     = 144
 	traceSize     = traceHead + traceData
 	traceOverflow = 8 // flag O of RFC 9197
-	// traceBytes is the size of the ring buffer: some 8,000 traces, those of 80 sources in a second
-	// if each has one every 10 ms.
+	// traceBytes is the size of the ring buffer: some 8,000 traces, as many as 80 sources send
+	// in a second if each has one every 10 ms.
 	traceBytes = 1 << 21
 )
 
@@ -130,8 +130,8 @@ func traceWords(kind uint32) int {
 	return bits.OnesCount32(kind) + bits.OnesCount32(kind&traceWide)
 }
 
-// traceNode reads what a node wrote: of other fields than these only the place counts. Times are
-// those of Linux, seconds since 1970 and microseconds; a fraction of a second that is none is no time.
+// traceNode reads what a node wrote: of other fields than these only the place counts. Times are as
+// Linux writes them, seconds since 1970 and microseconds; an invalid fraction of a second is no time.
 func traceNode(kind uint32, entry []byte) (node TraceNode) {
 	seconds, fraction := uint32(unavailable), uint32(unavailable)
 	for bit := uint32(1) << 23; bit != 0; bit >>= 1 {

@@ -14,7 +14,7 @@ import (
 	"pillion.dev/wire/test/codec"
 )
 
-// TestLongTraceOfKernel reads what Linux 6.18 wrote (docs/wire.md), and traces that no source of ours began.
+// TestLongTraceOfKernel reads what Linux 6.18 wrote (docs/reference/wire-standards.md), and traces that no source of ours began.
 func TestLongTraceOfKernel(t *testing.T) {
 	const captured = `110a 0100 313a 0000 0000 1803 b0000000 000000000000000000000000 3d000103 6b03f993 000e9200
 		3e000102 6b03f993 000e91fb 3f000101 6b03f993 000e91f3`

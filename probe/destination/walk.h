@@ -4,7 +4,7 @@
  * headers that other options are in, too. The layouts in layout.h are read without this.
  *
  * A header that is laid out as a source of ours does it is taken out of the packet as a whole:
- * PadN of zero bytes before an option that begins at 4n, the options of the mark, those of
+ * PadN of zero bytes before an option that begins at 4n, the options of the mark and of
  * modules, and padding of less than 8 bytes. A mark in any other header is read and left.
  */
 #ifndef PILLION_DESTINATION_WALK_H

@@ -329,7 +329,7 @@ static __always_inline void window_close(struct window *w, __u32 sent, struct wi
 
 /*
  * count packets of a sparse flow with this sequence field. Where there are several, they
- * are a burst, and the number is that of the first. They count, as those without a mark,
+ * are a burst, and the number belongs to the first. They count, as packets without a mark do,
  * when the next number ahead arrives. sum: zero, and then what counts now.
  * Returns 1 on a first arrival, which a copy of a single packet is taken for.
  */

@@ -1,5 +1,5 @@
 // Package device tests the probes together on the kinds of devices that Linux has, and
-// generates docs/devices.md. All of it is tests; nothing is shipped.
+// generates docs/reference/devices.md. All of it is tests; nothing is shipped.
 package device
 
 import (

@@ -13,7 +13,7 @@ import (
 // Fields are the fields in which two flows differ, as bits.
 type Fields = fivetuple.Fields
 
-// The five fields; the values are those of probe/bpf/flow.h.
+// The five fields; probe/bpf/flow.h has the same values.
 const (
 	Src      = fivetuple.Src
 	Dst      = fivetuple.Dst
@@ -33,8 +33,8 @@ type Raw struct {
 	Src, Dst     [16]byte
 	Sport, Dport [2]byte
 	Protocol     uint8
-	// Family is 4 or 6; at a destination that tells flows apart by different fields, those of an
-	// aggregate are above it: FLOW_FAMILY_BITS of account.h.
+	// Family is 4 or 6; at a destination that tells flows apart by different fields, the fields of
+	// an aggregate are above it: FLOW_FAMILY_BITS of account.h.
 	Family uint8
 	// Zero is the ingress at a destination (Key.Ingress), and at a source what tells aggregates
 	// of its policies apart.

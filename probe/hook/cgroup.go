@@ -40,8 +40,8 @@ func attachTo(root *os.File, program *ebpf.Program) (link.Link, error) {
 	return l, nil
 }
 
-// SocketPrograms are the programs that are attached where AttachSockets attaches, but those of this
-// name, each as NAME (ID), and no more than a message names.
+// SocketPrograms are the programs that are attached where AttachSockets attaches, except programs of
+// this name, each as NAME (ID), and no more than a message names.
 func SocketPrograms(but string) (names []string) {
 	root, err := openCgroup()
 	if err != nil {
@@ -89,7 +89,7 @@ func openCgroup() (*os.File, error) {
 	return root, nil
 }
 
-// cgroupMount returns where the root of the hierarchy is mounted, or else that of the cgroup
+// cgroupMount returns where the root of the hierarchy is mounted, or else the root of the cgroup
 // namespace, or nothing. A line is (proc_pid_mountinfo(5)): ID parent device root place options
 // [tags] - type source options. In a namespace below the root, which a container has, the root
 // of a mount that the host has lent is above it: /../..

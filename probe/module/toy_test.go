@@ -15,7 +15,7 @@ import (
 	"pillion.dev/internal/test/namespace"
 )
 
-// TestToyModule adds the module of docs/extending.md to the tree, by the three files that it
+// TestToyModule adds the module of docs/howto/extending.md to the tree, by the three files that it
 // shows and by what is generated from them, and runs the tests of the module there: its own,
 // those that compare headers and descriptors, and one that marks and reads packets.
 func TestToyModule(t *testing.T) {
@@ -48,10 +48,10 @@ const root = "../.."
 
 var fileBlock = regexp.MustCompile("`([^`\n]+/hop_count[^`\n]*)`:\n\n```(?:c|go)\n((?s:.*?))```\n")
 
-// documentedFiles are the files of the example in docs/extending.md, by their paths.
+// documentedFiles are the files of the example in docs/howto/extending.md, by their paths.
 func documentedFiles(t *testing.T) map[string]string {
 	t.Helper()
-	text, err := os.ReadFile(root + "/docs/extending.md")
+	text, err := os.ReadFile(root + "/docs/howto/extending.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func documentedFiles(t *testing.T) map[string]string {
 		files[found[1]] = found[2]
 	}
 	if len(files) != 3 {
-		t.Fatalf("docs/extending.md shows %d files of the example, want 3", len(files))
+		t.Fatalf("docs/howto/extending.md shows %d files of the example, want 3", len(files))
 	}
 	return files
 }
@@ -166,7 +166,7 @@ func runOverlaid(t *testing.T, files map[string]string, tested string, arguments
 		t.Fatalf("run tests in %s: %v", tested, err)
 	}
 	if err != nil || !strings.Contains(string(output), "--- PASS") {
-		t.Errorf("with the files of docs/extending.md, tests of %s failed:\n%s", tested, output)
+		t.Errorf("with the files of docs/howto/extending.md, tests of %s failed:\n%s", tested, output)
 	}
 	for line := range strings.SplitSeq(string(output), "\n") {
 		if strings.HasPrefix(line, "--- ") {

@@ -13,8 +13,8 @@
 __u64 contents; /* packets in the table that are known so */
 
 /*
- * Key of what is in the packet; 0: none. Never that of an address, which is even. Two packets that are alike here (UDP GSO over IPv6) may be taken
- * for each other; both end.
+ * Key of what is in the packet, odd, unlike the key of an address, which is even; 0: none. Two
+ * packets with the same key (UDP GSO over IPv6) may be confused; both end.
  */
 static __always_inline __u64 content_key(struct sk_buff *skb)
 {

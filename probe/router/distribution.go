@@ -24,7 +24,7 @@ func (d *Distribution) Mean() float64 {
 	return float64(d.SumNs) / float64(d.Count)
 }
 
-// Quantile is that of package histogram; 0 if there is no time.
+// Quantile is the quantile of the histogram (package histogram), ns; 0 if there is no time.
 func (d *Distribution) Quantile(q float64) (ns float64) {
 	if d.Count == 0 {
 		return 0
@@ -33,7 +33,7 @@ func (d *Distribution) Quantile(q float64) (ns float64) {
 }
 
 // Sub is what came since before. The least and largest of an interval are not kept:
-// they are the ends of its first and last bucket, within those of all.
+// they are the ends of its first and last bucket, within the least and largest of all time.
 func (d *Distribution) Sub(before *Distribution) Distribution {
 	difference := Distribution{
 		Histogram: d.Since(&before.Histogram), Count: d.Count - before.Count, SumNs: d.SumNs - before.SumNs,

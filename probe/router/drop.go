@@ -36,7 +36,7 @@ func (r *Router) dropped() (map[string]uint64, error) {
 		switch {
 		case key.Consumed != 0:
 			name = "CONSUMED"
-		case !known && key.Reason>>16 != 0: // those of a subsystem have their own names
+		case !known && key.Reason>>16 != 0: // reasons of a subsystem have their own names
 			name = fmt.Sprintf("SUBSYSTEM_%d_%d", key.Reason>>16, key.Reason&0xffff)
 		case !known:
 			name = strconv.Itoa(int(key.Reason))

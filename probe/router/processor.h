@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * What each processor does besides: processes, interrupts, softirqs other than that of
- * the network. Spells of it are kept for a while, so that the cause of a coffee break is
+ * What each processor does besides: processes, interrupts, softirqs other than the
+ * network's. Spells of it are kept for a while, so that the cause of a coffee break is
  * determined afterwards, at no cost per packet. The programs here run for every softirq
  * and every switch between processes: they are attached only while causes are requested.
  */

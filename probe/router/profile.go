@@ -39,7 +39,7 @@ type Pair struct {
 // + Lost + Unexplained.
 type Account struct {
 	Seen uint64 `json:"seen"` // at t1, or first at t2
-	// NoArrival are those of Seen whose t1 no hook observed: packets that were inside at
+	// NoArrival is the part of Seen whose t1 no hook observed: packets that were inside at
 	// the start, or arrived while the kernel ran no tracing program. They are in no input
 	// queue, and have neither input queuing nor transit.
 	NoArrival   uint64            `json:"no_arrival"`

@@ -103,7 +103,7 @@ func (q Queue) Little(d time.Duration) Little {
 }
 
 // Sub is what came between before and q. Depths now and the largest of all time stay;
-// RecentMax is that of the interval if no other snapshot was taken in it.
+// RecentMax is the interval's maximum if no other snapshot was taken in it.
 func (q Queue) Sub(before Queue) Queue {
 	q.Arrivals -= before.Arrivals
 	q.Departures -= before.Departures

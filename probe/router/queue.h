@@ -32,7 +32,7 @@ struct queue {
 /*
  * What one processor saw. arrivals and departures are written first and read last,
  * events the other way round: they agree in what is read only if nothing was written
- * in between. The moment is the sum of the times of departures minus that of arrivals:
+ * in between. The moment is the sum of the times of departures minus the sum of the times of arrivals:
  * with the depth times now it makes the integral of the depth.
  */
 struct queue_sum {

@@ -10,7 +10,7 @@
 #include "account.h"
 #include "head.h"
 
-/* More than the kernel's queues before t3 hold; those of output may be longer. */
+/* More than the kernel's queues before t3 hold; output queues may be longer. */
 #define REFUSALS_MAX 16384
 
 struct refusal {
@@ -19,7 +19,7 @@ struct refusal {
 	__u32 unused;
 };
 
-/* Key: that of the buffer; value: how it arrived. Written by the hooks of t1 and t2. */
+/* Key: the buffer's; value: how it arrived. Written by the hooks of t1 and t2. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, REFUSALS_MAX);

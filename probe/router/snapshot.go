@@ -7,7 +7,7 @@ func (s Snapshot) Begin() Snapshot {
 	return s
 }
 
-// Sub is what came between before and s. What is a state, not a count, is that of s:
+// Sub is what came between before and s. States, which are no counts, are taken from s:
 // packets in flight, and depths of queues.
 func (s Snapshot) Sub(before Snapshot) Snapshot {
 	difference := Snapshot{

@@ -43,7 +43,7 @@ const volatile __u32 shared;           /* more processors than copies: sums are 
 
 __u64 pair_keys[PAIRS_MAX]; /* input << 32 | output; 0: free */
 
-/* Key: place of the pair times shards plus shard; the first place is that of pairs which found none. */
+/* Key: place of the pair times shards plus shard; the first place is for pairs that found none. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);

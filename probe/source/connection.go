@@ -42,8 +42,8 @@ type Connections struct {
 	// WithoutAcks are connections whose acknowledgements without data are not marked any
 	// more, since the peer repeated data as if it had not received them.
 	WithoutAcks uint64 `json:"without_acks"`
-	// Avoided are connections without marks, since those of earlier ones to the same
-	// destination were lost on the way.
+	// Avoided are connections without marks, since the marks of earlier connections to the
+	// same destination were lost on the way.
 	Avoided uint64 `json:"avoided"`
 	// Full counts segments whose options left too little room. The kernel does not ask where
 	// they left none: among the skipped packets, tcp_options has both.
@@ -97,7 +97,7 @@ func networkCookie() (uint64, error) {
 	return cookie, nil
 }
 
-// openConnections attaches the programs. They share all maps with those of the source,
+// openConnections attaches the programs. They share all maps with the source's programs,
 // so spec must be the one that these were loaded from.
 func openConnections(spec *ebpf.CollectionSpec, maps map[string]*ebpf.Map) (*connections, error) {
 	c := &connections{}

@@ -86,7 +86,7 @@ const volatile __u32 module_bytes;
 
 #define INGRESS_BYTES sizeof(struct wire_option_ingress)
 
-/* Options behind those of the mark itself, and their bytes. */
+/* Options behind the mark's own options, and their bytes. */
 #define OPTIONS_USED (MODULES_USED || ingress_number)
 #define OPTION_BYTES ((MODULES_USED ? module_bytes : 0) + (ingress_number ? INGRESS_BYTES : 0))
 

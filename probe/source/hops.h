@@ -49,7 +49,7 @@ static __always_inline int hops_chosen(struct subject *s, __u64 judgement)
 	return s->traced;
 }
 
-/* The packet is not sampled: the turn is that of the next one. */
+/* The packet is not sampled: the next one is instead. */
 static __always_inline void hops_pass(const struct subject *s)
 {
 	if (HOPS_TRACED && s->traced)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
-/* Options of modules, and that of the agent's number: written before there is room for the mark, and stored behind it. */
+/* Options of modules, and the option with the agent's number: written before there is room for the mark, and stored behind it. */
 #ifndef PILLION_SOURCE_MODULE_H
 #define PILLION_SOURCE_MODULE_H
 

@@ -176,7 +176,7 @@ volatile __u32 sweep_idle[POLICIES_MAX];
 volatile __u32 sweep_expired; /* flows that source_sweep removed */
 volatile __u32 sweep_present; /* and those that are left */
 
-/* last: of the key of a flow. An aggregate's policy is in the key, that of others is who judged. */
+/* last: of the key of a flow. The key contains an aggregate's policy; the policy of other flows is the one that judged. */
 static __always_inline __u32 number_policy(__u64 last, const struct numbering *numbers)
 {
 	__u32 aggregate = last >> 48;

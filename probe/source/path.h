@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * The path MTU, where it is below that of the device. A router reports it in an
+ * The path MTU, where it is below the MTU of the device. A router reports it in an
  * ICMP error about one of our marked packets (RFC 1191, RFC 8201). The stack
  * does not recognize the packet that it sent when a mark hides it, and learns
  * nothing new when the packet fitted before it was marked. So the program learns

@@ -50,7 +50,7 @@ type Policy struct {
 	wire.Marking
 }
 
-// Used are the encodings in which packets may be marked: those of the list, and that in which
+// Used are the encodings in which packets may be marked: the list, and the encoding in which
 // routers write.
 func (p Policy) Used() wire.EncodingList {
 	p = p.complete()
@@ -106,7 +106,7 @@ type variant struct {
 }
 
 // variantPrograms are the programs with the constants of a policy, and the maps that they do
-// not share with those of others.
+// not share with other policies' programs.
 type variantPrograms struct {
 	SourceTc      *ebpf.Program `ebpf:"source_tc"`
 	SourceGeneral *ebpf.Program `ebpf:"source_general"`
@@ -130,7 +130,7 @@ func (p *variantPrograms) Close() error {
 func (v *variant) close() error {
 	err := v.connections.Close()
 	v.connections = nil
-	if v.first { // the others are those of Source.objects
+	if v.first { // Source.objects owns the others
 		return err
 	}
 	return errors.Join(err, v.programs.Close())
@@ -156,8 +156,8 @@ func (s *Source) loadVariant(index int, p Policy) (*variant, error) {
 }
 
 // SetPolicies replaces the policies and the rules while traffic flows; no packet sees half of
-// a change, and the sequence numbers of flows by all five fields continue, as do those of other
-// flows whose policy stays. With targets, a packet must also be addressed to one of them. A
+// a change, and the sequence numbers of flows by all five fields continue, as do the numbers of
+// other flows whose policy stays. With targets, a packet must also be addressed to one of them. A
 // source that marks every packet, without rules, has one policy for good.
 func (s *Source) SetPolicies(policies []Policy, rules []Rule, targets []netip.Addr) error {
 	if err := s.setPolicies(policies, rules, targets); err != nil {
@@ -243,7 +243,7 @@ func (s *Source) setFamilies() error {
 }
 
 // steer puts on the device the program of these policies if they are one, otherwise one that
-// leads each packet to that of its policy.
+// leads each packet to the program of its policy.
 func (s *Source) steer(places []int) error {
 	places = slices.Compact(slices.Sorted(slices.Values(places)))
 	first := s.variants[places[0]].programs
@@ -317,7 +317,7 @@ func (s *Source) fill(places []int) error {
 }
 
 // probePolicies returns the policy by which path probes are marked, by encoding: one whose marks
-// have a tag, since destinations that want none take it, and then that of the largest marks.
+// have a tag, since destinations that want none take it, and among these the policy with the largest marks.
 func (s *Source) probePolicies(places []int) (probes [encodingsMax]uint8) {
 	var size [encodingsMax]int
 	for _, index := range places {
@@ -398,7 +398,7 @@ func (s *Source) checkPolicies(policies []Policy, rules []Rule) error {
 	return nil
 }
 
-// place gives each policy an index, by which the programs know it: that of its variant where
+// place gives each policy an index, by which the programs know it: the index of its variant if
 // one is loaded, so that its flows continue. It loads the others. Where these take the place of
 // policies that end, replaced are their variants.
 //
@@ -452,7 +452,7 @@ func (s *Source) keep(policies []Policy, anew bool) (places []int, taken [Polici
 	return places, taken
 }
 
-// indices are those of policies.
+// indices are the possible indices of policies.
 var indices = func() (all [PoliciesMax]int) {
 	for i := range all {
 		all[i] = i

@@ -3,7 +3,7 @@
  * Policies: how the packets of a rule are marked. This object is loaded once for each
  * policy, whose settings are constants in it. All share their tables but for .rodata, stages
  * and connections. If there is one policy, its source_tc is on the device; if there are more,
- * source_dispatch is, which leads each packet to that of its policy. So packets of the usual
+ * source_dispatch is, which leads each packet to the program of its policy. So packets of the usual
  * case pay nothing, and a policy's own code has no other policy in it.
  */
 #ifndef PILLION_SOURCE_POLICY_H
@@ -31,7 +31,7 @@ volatile __u8 probe_policies[WIRE_ENCODINGS_MAX];
 /* Key: policy. Value: its source_tc. Written by the agent while policies differ. */
 POLICY_PROGRAMS(policy_marks);
 
-/* Key: policy. Value: its source_return, or that of the next policy there is. Written as above. */
+/* Key: policy. Value: its source_return, or the source_return of the next loaded policy. Written as above. */
 POLICY_PROGRAMS(policy_returns);
 
 /* Aggregates of several policies are different flows, and different from all five-tuples. */

@@ -50,7 +50,7 @@ struct {
 	__type(value, struct arrival);
 } arrivals SEC(".maps");
 
-/* Key: five-tuple. Value: what it sent, where its numbers are those of an aggregate. Written here. */
+/* Key: five-tuple. Value: what it sent, where packets are numbered by aggregate. Written here. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 8192);

@@ -60,7 +60,7 @@ static __always_inline int rule_target(const struct flow_key *key)
 	return !!bpf_map_lookup_elem(&targets, &target);
 }
 
-/* As rule_any; if there are no rules, the first policy is that of every packet. */
+/* As rule_any; if there are no rules, the first policy applies to every packet. */
 static __always_inline int rule_match(const struct flow_key *key)
 {
 	if (every_packet)

@@ -30,9 +30,9 @@
 #define SOURCE_PORT_BASE 0xc000 /* the dynamic ports of RFC 6335 */
 #define SOURCE_PORT_MASK 0x3fff
 
-/* carried: a constant here and below, so that offsets in the packet are, too */
+/* carried: a constant here and below, so that offsets in the packet are constants, too */
 
-/* The same as shim_write for a mark with a tag, which is never that of a delay alone. */
+/* The same as shim_write for a mark with a tag, which never carries a time alone. */
 static __always_inline void shim_write_tagged(void *at, struct wire_shim head, __u32 carried, __be32 number,
 					      const struct mark_key *key)
 {

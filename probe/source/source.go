@@ -74,7 +74,7 @@ type Settings struct {
 type Source struct {
 	device  hook.Device
 	objects objects
-	// settings are those of Open.
+	// settings are what Open was given.
 	settings    Settings
 	everyPacket bool
 	// variants are what is loaded by index of policy, of those that there are: places.
@@ -199,7 +199,7 @@ func newSource(device hook.Device, settings Settings) (*Source, *ebpf.Collection
 	return s, spec, err
 }
 
-// adopt makes the programs that were loaded together with the tables those of the first policy.
+// adopt assigns the programs that were loaded together with the tables to the first policy.
 func (s *Source) adopt() {
 	o := &s.objects
 	s.variants[0] = &variant{policy: s.settings.Policy.complete(), first: true, programs: variantPrograms{

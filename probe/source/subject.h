@@ -68,7 +68,7 @@ static __always_inline int pull(struct __sk_buff *skb, __u32 length)
 	return bpf_skb_pull_data(skb, length);
 }
 
-/* The first bytes of any transport header with ports, and those of TCP. */
+/* The first bytes of any transport header with ports, and of a TCP header. */
 struct transport {
 	__be16 sport, dport;
 	union {

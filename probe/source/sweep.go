@@ -64,8 +64,8 @@ func (s *Source) Sweep() error {
 	return s.forgetPaths(now, uint64(pathTime/tick))
 }
 
-// idleTicks returns after how many ticks a flow is idle, by policy. Behind them is that of a flow
-// whose policy is not known: the longest, which those of policies that have ended get, too.
+// idleTicks returns after how many ticks a flow is idle, by policy. The last element is for a flow
+// whose policy is not known: the longest time, which flows of policies that have ended get, too.
 func (s *Source) idleTicks(tick time.Duration) (ticks [PoliciesMax + 1]uint32) {
 	longest := s.longestIdle()
 	for i := range ticks {

@@ -34,7 +34,7 @@ type Tally struct {
 	MSSClamped uint64 `json:"mss_clamped"`
 	// EchoesFull are packets in PDM of flows for whose round trips there was no room.
 	EchoesFull uint64 `json:"echoes_full,omitempty"`
-	// Connections are those of this host, where the tcp-option encoding marks them.
+	// Connections of this host, where the tcp-option encoding marks them.
 	Connections Connections `json:"connections"`
 }
 

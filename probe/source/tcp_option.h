@@ -13,7 +13,7 @@
 #define TCP_REACH 0xff /* no option of a packet that may be marked lies further back */
 
 /*
- * Is there a mark, or room for one? That of a forwarded packet is the sender's,
+ * Is there a mark, or room for one? The mark of a forwarded packet is the sender's,
  * and stays beside the mark of a router. A global
  * function: what follows is verified once, not once for each way through this one.
  */

@@ -32,7 +32,7 @@ const (
 	Failed
 )
 
-// A Request asks for the test of a path, or if TooBig is set for that of the size of packets
+// A Request asks for the test of a path, or if TooBig is set for a test of the packet size
 // on all paths to the address: an ICMP error about a packet of a flow says that it was too big,
 // or segments were retransmitted.
 type Request struct {

@@ -19,7 +19,7 @@
 #define OPTION_FAILED (OUTCOMES + 2) /* the same, because the option does not arrive */
 #define OPTION_TRACED (OUTCOMES + 3) /* routers are to write into the packet */
 
-/* NAT helpers for these protocols rewrite the UDP length from that of the packet. */
+/* NAT helpers for these protocols compute the UDP length from the length of the packet. */
 #define PORT_SIP bpf_htons(5060)
 #define PORT_AMANDA bpf_htons(10080)
 
@@ -110,7 +110,7 @@ static __noinline __u64 flow_judge(const struct flow_key *key, __u32 state, int 
 		passed = validations_passed(key);
 	/*
 	 * The rules may have changed since they led the packet to this policy: such a judgement
-	 * is that of the packet alone, with a state that is over.
+	 * is about the packet alone, with a state that is over.
 	 */
 	if (verdict != OUTCOME_NO_MATCH && rule_match(key) != policy_index + 1)
 		state--;

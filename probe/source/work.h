@@ -20,8 +20,8 @@ struct work {
 
 /*
  * Key: 0. Value: the packet that a CPU works on. One is enough: egress runs with bottom
- * halves off, and the program of an inner device has returned before that of an outer one
- * begins. Written here.
+ * halves off, and the program of an inner device has returned before the program of an outer
+ * device begins. Written here.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

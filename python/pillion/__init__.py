@@ -1,6 +1,6 @@
 """What Python programs use of Pillion.
 
-oml reports measurements; histogram reads those of rows. Both need nothing but Python. The
+oml reports measurements; histogram reads the histograms of rows. Both need nothing but Python. The
 rest needs the extra analysis (INSTALL): stats has statistics on plain data, analysis
 reads experiments and streams, report writes an experiment's report.
 """

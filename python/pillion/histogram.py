@@ -3,7 +3,7 @@
 A histogram is three parallel lists, as in the columns <x>_bounds_ns, <x>_counts and
 <x>_offsets_ns: lower bounds of the non-empty buckets, ascending; values in each; and the
 sum of value minus lower bound over each, or None where that is unknown. The layout and
-the quantile are those of Go's measure/histogram, with the same golden vectors.
+the quantile are the same as in Go's measure/histogram, with the same golden vectors.
 """
 
 import math

@@ -1,6 +1,6 @@
 """Report measurements to a collector of OML's protocol: Pillion's or OML's own.
 
-The interface is that of oml4py, so that a program changes one import:
+The interface is the same as oml4py's, so that a program changes one import:
 
     from pillion.oml import OMLBase
 

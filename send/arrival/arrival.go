@@ -1,5 +1,5 @@
-// Package arrival records when the packets of a sender arrive at an interface, which may be
-// that of another host: BPF programs read the tag of each packet (frame.Tag) where the
+// Package arrival records when the packets of a sender arrive at an interface, possibly
+// on another host: BPF programs read the tag of each packet (frame.Tag) where the
 // driver hands it to the network stack, before GRO merges packets. Times are of
 // CLOCK_MONOTONIC. A card that coalesces interrupts delays packets before they are seen.
 package arrival

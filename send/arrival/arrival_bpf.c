@@ -15,7 +15,7 @@
 #include <bpf/bpf_tracing.h>
 
 #define TAG_MAGIC 0x504c534e /* send/frame/tag.go */
-#define UDP_HEADER 8 /* and that of ICMP echo requests */
+#define UDP_HEADER 8 /* as long as the header of ICMP echo requests */
 
 volatile const __u32 device; /* index of the interface */
 volatile const __u32 namespace; /* inode number of its network namespace */

@@ -132,7 +132,7 @@ type Options struct {
 
 // Sender sends by one mechanism on one device.
 type Sender interface {
-	// Name is that of the mechanism.
+	// Name of the mechanism.
 	Name() string
 	// Remarks says what limits the accuracy here, if anything does.
 	Remarks() []string

@@ -112,7 +112,7 @@ func init() { opened.Store(rand.Uint32()) }
 // their packets apart. Its upper bit is set, which marks of other programs seldom have.
 func nextMark() uint32 { return 1<<31 | opened.Add(slotCount)&^slotMask }
 
-// Name is that of the mechanism.
+// Name of the mechanism.
 func (k *kernel) Name() string { return "bpf" }
 
 // Uncertainty of the times in records.

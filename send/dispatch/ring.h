@@ -65,7 +65,7 @@ struct {
 	__type(value, struct slot);
 } slots SEC(".maps");
 
-/* Written by the agent; its size is that of the schedule. */
+/* Written by the agent; as large as the schedule. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);

@@ -34,8 +34,8 @@ type sequential struct {
 	remarks []string
 }
 
-// sequentially makes the opening of an outlet that of a mechanism. Remarks say what
-// limits every result of it.
+// sequentially turns the function that opens an outlet into one that opens a mechanism's
+// sender. Remarks say what limits every result of it.
 func sequentially(name string, spin bool, open func(o Options, spin bool) (outlet, error), remarks ...string) func(Options) (Sender, error) {
 	return func(options Options) (Sender, error) {
 		s := &sequential{name: name, options: options, spin: spin, remarks: slices.Clone(remarks)}

@@ -26,7 +26,7 @@ type stamps struct {
 	launches [2 * mostLaunched]int64
 }
 
-// stampBytes bounds the memory of stamps that were not collected yet: those of more than
+// stampBytes bounds the memory of stamps that were not collected yet, enough for more than
 // mostAwaited packets.
 const stampBytes = 8 << 20
 
@@ -61,7 +61,7 @@ func (s *stamps) await(place uint64) {
 	s.next++
 }
 
-// launchedAt is the number of a packet with a launch time; that of none if there is none.
+// launchedAt is the number of the packet with a launch time; a number of no packet if there is none.
 func (s *stamps) launchedAt(at int64) uint32 {
 	for id := range s.awaited {
 		if s.launches[id%uint32(len(s.launches))] == at {

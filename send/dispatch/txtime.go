@@ -19,7 +19,7 @@ const (
 	// LaunchLead is how long before they are due packets are handed over with a launch time,
 	// unless the options say otherwise.
 	LaunchLead = 2 * time.Millisecond
-	// mostLaunched bounds the packets that the queueing discipline holds: fq drops those of
+	// mostLaunched bounds the packets that the queueing discipline holds: fq drops packets of
 	// a flow beyond 100.
 	mostLaunched = 64
 	// A test packet has its launch time that far ahead; it must not leave earlier than
@@ -169,7 +169,7 @@ func clockOffset(clock int32) (offset int64) {
 	return offset
 }
 
-// Name is that of the mechanism.
+// Name of the mechanism.
 func (l *launcher) Name() string { return "txtime" }
 
 // Remarks says what limits the accuracy.

@@ -35,7 +35,7 @@ type xdpSocket struct {
 	completion  xdpRing
 	free        []uint64     // addresses of frames
 	next        unix.XDPDesc // of the prepared packet
-	holding     bool         // a frame that the kernel does not have: that of next
+	holding     bool         // the kernel does not have the frame of next
 	descriptors []unix.XDPDesc
 	completed   []uint64
 }

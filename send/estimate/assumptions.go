@@ -17,8 +17,8 @@ const (
 	tooWide           = 0.15 // distance of a bound from the estimate
 )
 
-// assumptions checks what does not depend on the estimate. The gaps are those of pairs or
-// of all trains.
+// assumptions checks what does not depend on the estimate. The gaps are within pairs, or
+// within all trains.
 func assumptions(trains []Train, gaps []gap, arePairs bool) []Finding {
 	var findings []Finding
 	if len(gaps) < fewestSamples {

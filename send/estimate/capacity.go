@@ -30,9 +30,9 @@ type Capacity struct {
 	// the available bandwidth and the capacity; 0 without long trains.
 	DispersionRate Interval `json:"dispersion_rate"`
 	// Span is the number of gaps of the spans within trains whose rates give the capacity; 0:
-	// it is that of pairs.
+	// pairs give it.
 	Span int `json:"span"`
-	// Samples is the number of gaps used, Lossy and Reordered those of trains left out.
+	// Samples is the number of gaps used, Lossy and Reordered count the trains left out.
 	Samples   int       `json:"samples"`
 	Lossy     int       `json:"lossy"`
 	Reordered int       `json:"reordered"`

@@ -16,8 +16,8 @@ var (
 
 // ChirpEstimate is the available bandwidth by chirps.
 type ChirpEstimate struct {
-	// Rate is the available bandwidth. Its interval is that of the mean over all chirps: at
-	// times it may lie outside.
+	// Rate is the available bandwidth. Its interval covers the mean over all chirps: at
+	// times the available bandwidth may lie outside.
 	Rate  Interval `json:"rate"`
 	Valid bool     `json:"valid"`
 	// Chirps used; Lossy and Reordered are left out.

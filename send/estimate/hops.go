@@ -13,9 +13,9 @@ type Hop struct {
 	// then Low is the bound.
 	Rate  Interval `json:"rate"`
 	Valid bool     `json:"valid"`
-	// RoundTripNS is the least round-trip time to the hop, of a packet of size 0, or of those
-	// sent if there are too few; QueueNS the
-	// median of how much longer packets took, beyond that of the hop before.
+	// RoundTripNS is the minimum round-trip time to the hop, of a packet of size 0, or of the
+	// packets sent if there are too few; QueueNS is the median of how much longer packets took,
+	// less the same median of the hop before.
 	RoundTripNS float64   `json:"round_trip_ns"`
 	QueueNS     float64   `json:"queue_ns"`
 	Samples     int       `json:"samples"`
@@ -82,7 +82,7 @@ func EstimateHops(hops [][]Echo) []Hop {
 	return results
 }
 
-// rate follows from the slopes of the line and that of the hop before, and of their replicates.
+// rate follows from the slopes of the line and the line of the hop before, and of their replicates.
 func (h *Hop) rate(lines, before []line) {
 	var slopes []float64
 	for k := range lines {
@@ -92,12 +92,12 @@ func (h *Hop) rate(lines, before []line) {
 	s := between(slope, slopes[1:])
 	const bits = 8e9
 	if s.High <= 0 {
-		h.Findings = append(h.Findings, finding(Growing, true, "the slope is %.3g ns a byte lower than that of the hop before: its router replies on a slower path", -slope))
+		h.Findings = append(h.Findings, finding(Growing, true, "the slope is %.3g ns a byte lower than the slope of the hop before: its router replies on a slower path", -slope))
 		return
 	}
 	h.Rate.Low = bits / s.High
 	if s.Low <= 0 {
-		h.Findings = append(h.Findings, finding(Growing, true, "the slope does not differ clearly from that of the hop before: the link is faster than %s, or too few packets met no queue", Bits(h.Rate.Low)))
+		h.Findings = append(h.Findings, finding(Growing, true, "the slope does not differ clearly from the slope of the hop before: the link is faster than %s, or too few packets met no queue", Bits(h.Rate.Low)))
 		return
 	}
 	h.Rate.Value, h.Rate.High = bits/slope, bits/s.Low

@@ -23,7 +23,7 @@ const (
 	gridPerKernel  = 4    // grid points a bandwidth
 	leastHeight    = 0.05 // of a mode, of the highest one
 	// core is the share of samples whose narrowest range gives the scale of the noise: the
-	// spread of all samples is that of cross traffic. A normal distribution has it within
+	// spread of all samples is due to cross traffic. A normal distribution has it within
 	// 0.77 standard deviations in all.
 	core      = 0.3
 	coreWidth = 0.77

@@ -2,8 +2,8 @@ package estimate
 
 import "slices"
 
-// PairRates returns the rates in bit/s that the capacity is estimated from: those of pairs,
-// or with fewer than 20 pairs those of the gaps within trains. They are not sorted.
+// PairRates returns the rates in bit/s that the capacity is estimated from: the rates of pairs,
+// or with fewer than 20 pairs of the gaps within trains. They are not sorted.
 func PairRates(trains []Train) []float64 {
 	gaps, _ := samples(new(Capacity).usable(trains))
 	return rates(gaps)

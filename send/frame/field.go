@@ -73,7 +73,7 @@ func (h *Header) Set(name, value string) error {
 	return nil
 }
 
-// String is the header's fields as Set reads them, without those of the link.
+// String is the header's fields as Set reads them, without the link's.
 func (h *Header) String() string {
 	text := "to=" + netip.AddrPortFrom(h.Destination, h.DestinationPort).String()
 	add := func(name string, value any, set bool) {

@@ -29,7 +29,7 @@ type Model struct {
 	Duration time.Duration
 }
 
-// ParseModel reads a model whose files are those of this host:
+// ParseModel reads a model whose files are on this host:
 //
 //	interval=exponential(1ms) size=pareto(1.5,100B) [seed=N] [count=N] [duration=D]
 //
@@ -138,7 +138,7 @@ type Packet struct {
 type Flow struct {
 	model          *Model
 	interval, size Stream
-	bursts         *Bursts // nil if intervals are not those of an OnOff
+	bursts         *Bursts // nil if the intervals do not come from an OnOff
 	due            int64
 	sent           int64
 	ended          bool

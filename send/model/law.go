@@ -11,7 +11,7 @@ import (
 const leastMass = 0.01
 
 // Law is a distribution of independent values with a known CDF. Only a file that is read
-// in order has no independent values; its CDF is that of the whole file.
+// in order has no independent values; its CDF describes the whole file.
 type Law struct {
 	quantity Quantity
 	name     string
@@ -128,7 +128,7 @@ func (l *Law) quantile(p float64) float64 {
 	for {
 		middle := math.Floor((under + above) / 2)
 		switch {
-		case middle == under || middle == above: // neighbours, also those of large floats
+		case middle == under || middle == above: // neighbours, also of large floats
 			return above
 		case l.CDF(middle) < p:
 			under = middle

@@ -26,7 +26,7 @@ type parameter struct {
 type entry struct {
 	name       string
 	parameters []parameter
-	// build makes the distribution of parameters in ns or bytes. Those of times that
+	// build makes the distribution of parameters in ns or bytes. Distributions of times that
 	// count units get the length of a unit, others 1.
 	build func(p []float64, unit float64) (base, error)
 }

@@ -36,7 +36,7 @@
 //
 // # Differences from D-ITG
 //
-// The names and the order of the parameters are those of D-ITG 2.8.1 (manual, 3.2.3). The
+// The names and the order of the parameters follow D-ITG 2.8.1 (manual, 3.2.3). The
 // differences:
 //
 //   - Constant, uniform and exponential intervals are given as times; D-ITG takes rates in

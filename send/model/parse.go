@@ -33,7 +33,7 @@ var local = Parser{Open: func(path string) (fs.File, error) {
 }}
 
 // Parse reads a distribution, whose first parameter with a unit says whether it is one of
-// times or of sizes: "10m" is ten minutes, "10M" ten megabytes. Files are those of this host.
+// times or of sizes: "10m" is ten minutes, "10M" ten megabytes. Files are on this host.
 func Parse(text string) (Distribution, error) { return local.Parse(text) }
 
 // Parse reads a distribution as the function Parse does.

@@ -55,7 +55,7 @@ var ErrPattern = errors.New("invalid pattern")
 // Trains repeats a train.
 type Trains struct {
 	Count int           // 0: one
-	Every time.Duration // from the beginning of a train to that of the next
+	Every time.Duration // from the beginning of a train to the beginning of the next
 }
 
 // repeat lays trains one after the other. A train that takes longer than Every delays

@@ -150,7 +150,7 @@ func (t *Text) packet(words []string) (*Entry, error) {
 		due += t.last
 	}
 	if due < t.last {
-		return nil, fmt.Errorf("time %v lies before that of the packet before, %v", due, t.last)
+		return nil, fmt.Errorf("time %v is earlier than the previous packet's, %v", due, t.last)
 	}
 	t.last = due
 	e := &Entry{Due: due, Size: defaultSize}

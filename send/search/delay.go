@@ -7,9 +7,8 @@ import (
 	"pillion.dev/internal/quantity"
 )
 
-// Delays are what the delays of a trial's frames add up to, in nanoseconds. Quantiles are
-// those of the frames themselves, not of a histogram: the smallest value that is not
-// exceeded by that share of them.
+// Delays summarises the delays of a trial's frames, in nanoseconds. Quantiles are exact, not
+// from a histogram: the smallest value that is not exceeded by that share of the frames.
 type Delays struct {
 	// Frames with a delay.
 	Frames int   `json:"frames"`

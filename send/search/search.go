@@ -90,7 +90,7 @@ func (r Range) Highest(trial func(load float64) (Verdict, error)) (Result, error
 	}
 }
 
-// state of a search: the result's Above and Limit are those of the lowest load that did not
+// state of a search: the result's Above and Limit belong to the lowest load that did not
 // pass.
 type state struct {
 	Range

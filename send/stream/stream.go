@@ -1,5 +1,5 @@
 // Package stream sends the packets of a schedule as writes to TCP connections, one for each
-// flow: the TCP traffic of D-ITG. It is coarse by nature. The times are those of the writes of
+// flow: the TCP traffic of D-ITG. It is coarse by nature. The times are when data is written to
 // an ordinary socket without Nagle's algorithm, at ordinary priority; congestion and flow
 // control decide when segments leave, and a write waits while the socket's buffer is full.
 package stream
@@ -72,7 +72,7 @@ func Open(ctx context.Context, namespace *os.File, device string, flows map[stri
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	s.remarks = []string{"times are those of writes to TCP sockets: congestion and flow control decide when segments leave"}
+	s.remarks = []string{"times are of writes to TCP sockets: congestion and flow control decide when segments leave"}
 	return s, nil
 }
 
@@ -114,13 +114,13 @@ func set(fd int, device string, h *frame.Header) error {
 	return nil
 }
 
-// Name is that of the mechanism.
+// Name of the mechanism.
 func (s *Sender) Name() string { return Name }
 
 // Remarks says what limits the accuracy.
 func (s *Sender) Remarks() []string { return s.remarks }
 
-// Uncertainty is not known: the times are those of system calls.
+// Uncertainty is not known: the times are of system calls.
 func (s *Sender) Uncertainty() map[dispatch.Source]time.Duration { return nil }
 
 // Close closes the connections.

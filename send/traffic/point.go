@@ -41,7 +41,7 @@ var Point = point.Register(point.Descriptor{
 				"an endless Poisson stream with a mean gap (RFC 2330)", "times and sizes drawn from a model", "the packets of a schedule, repeated"}},
 		{Name: "count", Type: point.Integer, Default: strconv.Itoa(countDefault), Min: "1", Max: "100000", Doc: "packets per train, of the patterns train, rate and chirp"},
 		{Name: "gap", Type: point.Duration, Default: "1ms", Min: "0s", Max: "1h", Doc: "time between packets, the mean of poisson, the first of chirp; 0 in a train: as close as possible"},
-		{Name: "every", Type: point.Duration, Default: "1s", Min: "1ms", Max: "24h", Doc: "time from the beginning of a train or schedule to that of the next"},
+		{Name: "every", Type: point.Duration, Default: "1s", Min: "1ms", Max: "24h", Doc: "time from the beginning of a train or schedule to the beginning of the next"},
 		{Name: "rate", Type: point.Text, Default: "", Doc: "rate of the pattern rate in bit/s, such as 500k"},
 		{Name: "factor", Type: point.Text, Default: "1.2", Doc: "factor by which the gaps of a chirp shrink"},
 		{Name: "model", Type: point.Text, Default: "", Doc: "model of the pattern model: interval=exponential(1ms) size=pareto(1.5,100B) [seed=N] [count=N] [duration=TIME]"},

@@ -70,7 +70,7 @@ func Parse(o point.Options) (*Traffic, error) {
 	return t, t.checkLoad()
 }
 
-// pattern reads the options of the pattern, and refuses those of another one.
+// pattern reads the options of the pattern, and refuses options of another one.
 func (t *Traffic) pattern() (err error) {
 	pattern := t.options.Text("pattern")
 	if n := t.options.Integer("count"); n != countDefault && !slices.Contains([]string{train, rate, chirp}, pattern) {
@@ -239,7 +239,7 @@ func (t *Traffic) schedule() (s schedule.Schedule, err error) {
 	return s, err
 }
 
-// Header is that of the packets to an address, without the addresses of the link.
+// Header is the header of the packets to an address, without the link's addresses.
 func (t *Traffic) Header(to netip.Addr) (*frame.Header, error) {
 	h := &frame.Header{}
 	port := uint16(t.options.Integer("port"))

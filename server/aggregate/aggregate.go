@@ -44,7 +44,7 @@ type Options struct {
 
 // Merging is how rows are merged.
 type Merging struct {
-	// Window is the length of the windows. A row belongs to that of its middle.
+	// Window is the length of the windows. A row belongs to the window of its middle.
 	Window time.Duration
 	// Lateness is how long after its end a window waits for rows. Rows that come later are sent in
 	// another row of the same window.
@@ -68,7 +68,7 @@ const (
 type Aggregator struct {
 	options Options
 	state   state
-	stale   bool // the state in memory is not that of the file
+	stale   bool // the state in memory differs from the file
 	// epoch and next number the batches of this process, by agent.
 	epoch uint64
 	next  map[string]uint64
@@ -211,7 +211,7 @@ func (a *Aggregator) take(ctx context.Context) (more bool, err error) {
 	return got.More || len(a.state.Outbox) > 0, nil
 }
 
-// deliver sends the batches of the outbox, those of an agent in their order.
+// deliver sends the batches of the outbox, each agent's in their order.
 func (a *Aggregator) deliver(ctx context.Context) error {
 	byAgent := map[string][]*message{}
 	for i := range a.state.Outbox {

@@ -16,7 +16,7 @@ import (
 	"pillion.dev/session"
 )
 
-// Identity is that of this server as an agent of the fleet's server.
+// Identity of this server as an agent of the fleet's server.
 type Identity interface {
 	Name() string
 	Server() string

@@ -87,7 +87,7 @@ const (
 	annotationSummary = "summary"
 )
 
-// labelsOf are those of an alarm; site returns that of an agent, or nothing.
+// labelsOf returns the labels of an alarm; site returns the site of an agent, or nothing.
 func labelsOf(rule *Rule, s Subject, site func(agent string) string) map[string]string {
 	labels := maps.Clone(rule.Labels)
 	if labels == nil {
@@ -107,7 +107,7 @@ func labelsOf(rule *Rule, s Subject, site func(agent string) string) map[string]
 	return labels
 }
 
-// idOf is that of an alarm.
+// idOf returns the identifier of an alarm.
 func idOf(rule *Rule, s Subject) string {
 	return Fingerprint(labelsOf(rule, s, func(string) string { return "" }))
 }

@@ -135,7 +135,7 @@ func (e *Evaluator) find(s Subject) *pair {
 	return p
 }
 
-// Kept returns the number of pairs and flows, and that of the rows of further ones, which raise no alarm.
+// Kept returns the number of pairs and flows, and the number of rows of further ones, which raise no alarm.
 func (e *Evaluator) Kept() (pairs int, refused uint64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -179,7 +179,7 @@ func (q *quiet) settle(from, until time.Time) {
 }
 
 // holds reports whether enough packets were sent for long enough and none arrived. Rows of the destination may be
-// an interval later than those of the source.
+// an interval later than rows of the source.
 func (q *quiet) holds(rule *Rule) bool {
 	return !q.from.IsZero() && q.sent >= rule.Packets && q.to.Sub(q.from) >= max(rule.Over, 2*q.interval+quietSlack)
 }

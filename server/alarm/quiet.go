@@ -121,7 +121,7 @@ func (e *Evaluator) lapseFlows(p *pair, now time.Time) {
 	}
 }
 
-// phase returns that of an agent or of a path, which it adds.
+// phase returns the phase of an agent or of a path, which it adds if there is none.
 func (e *Evaluator) phase(k key) *phase {
 	p := e.others[k]
 	if p == nil {

@@ -260,7 +260,7 @@ func (e *Evaluator) begin(k key, rule *Rule, p *phase, now time.Time, summary st
 	e.signal()
 }
 
-// site returns that of an agent, or nothing.
+// site returns the site of an agent, or nothing.
 func (e *Evaluator) site(agent string) string { return e.agents[agent][e.SiteLabel] }
 
 // end ends the alarm of a phase, if there is one.

@@ -17,8 +17,8 @@ type slot struct {
 type window struct {
 	// slots is a ring, by number.
 	slots [slots]slot
-	// newest is the latest time of a row; span the length of the window: that of
-	// the rule, or the interval of a row if that is longer.
+	// newest is the latest time of a row; span the length of the window: the rule's,
+	// or the interval of a row if that is longer.
 	newest time.Time
 	span   time.Duration
 	// lastRow is when the last row arrived.

@@ -53,7 +53,7 @@ type Registry interface {
 	// Claim assigns an unused name to the holder of the certificate's key. If that
 	// holder has the name already, it only records the certificate, and joined is false.
 	Claim(name string, certificate Certificate, grant Grant) (joined bool, err error)
-	// Generation returns that of the agent's latest certificate, or 0.
+	// Generation returns the generation of the agent's latest certificate, or 0.
 	Generation(name string) uint64
 	// Holds reports whether the name is assigned to the holder of the key.
 	Holds(name, key string) bool
@@ -111,7 +111,7 @@ type Authority struct {
 	mu     sync.Mutex
 	server *identity
 	client *identity
-	// callout and system are those of more connections to an external NATS cluster.
+	// callout and system identify more connections to an external NATS cluster.
 	callout, system *identity
 }
 
@@ -174,7 +174,7 @@ func (a *Authority) OpenTokens(ctx context.Context, kept store.Store) (created b
 	return created, nil
 }
 
-// Reload replaces tokens and revocations by those of the store.
+// Reload replaces tokens and revocations by what the store has.
 func (a *Authority) Reload(ctx context.Context) error {
 	err := a.revocations.reload(ctx)
 	if err == nil {
@@ -253,7 +253,7 @@ func (a *Authority) open() error {
 	own, err := a.openIdentity(authorityFile, func() (*identity, error) {
 		if _, err := os.Lstat(public); err == nil { // written after the key
 			return nil, fmt.Errorf("%s is missing, and the agents of %s trust only its authority: restore it from a backup, or remove %[2]s to begin with another "+
-				"authority, and enrol all agents again (docs/recover.md)", authorityFile, public)
+				"authority, and enrol all agents again (docs/howto/recover.md)", authorityFile, public)
 		}
 		return a.makeAuthority()
 	})

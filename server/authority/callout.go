@@ -36,7 +36,7 @@ func (a *Authority) SystemTLS() *tls.Config {
 	return a.clusterTLS(func() (*identity, error) { return a.clusterIdentity(&a.system, systemFile, bus.SystemName) })
 }
 
-// clusterIdentity is that of a client of an external NATS cluster.
+// clusterIdentity is the identity of a client of an external NATS cluster.
 func (a *Authority) clusterIdentity(held **identity, file, name string) (*identity, error) {
 	return a.current(held, file, func() *x509.Certificate {
 		return &x509.Certificate{

@@ -171,13 +171,13 @@ func (a *Authority) Secret(purpose string) ([]byte, error) {
 // Certificate is the authority's, DER.
 func (a *Authority) Certificate() []byte { return a.certificate.Raw }
 
-// serverIdentity is that of the server's ports; if names is set, it is also renewed
+// serverIdentity is the identity of the server's ports; if names is set, it is also renewed
 // when it lacks a name of the host.
 func (a *Authority) serverIdentity(names bool) (*identity, error) {
 	return a.current(&a.server, serverFile, a.serverTemplate, names)
 }
 
-// clientIdentity is that of the server as a client of an external NATS cluster.
+// clientIdentity is the server's identity as a client of an external NATS cluster.
 func (a *Authority) clientIdentity() (*identity, error) {
 	return a.clusterIdentity(&a.client, clientFile, clientName)
 }

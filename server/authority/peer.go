@@ -63,7 +63,7 @@ func (a *Authority) Authorize(state tls.ConnectionState) (agent string, err erro
 // Enrol issues a certificate for that name to a host with a join token; it returns
 // the certificate and the authority's, DER. A host that repeats its request, with the
 // same key, gets a certificate even if the token has been used up or has expired since.
-// Errors: those of Check, ErrRole, ErrBound, ErrInvalid, those of Claim.
+// Errors: as Check and Claim, ErrRole, ErrBound, ErrInvalid.
 func (a *Authority) Enrol(token, name string, request []byte) (certificate, authority []byte, err error) {
 	agents, err := a.registry()
 	if err != nil {

@@ -108,7 +108,7 @@ func (r *revocations) load(ctx context.Context) error {
 	return r.merge(items[store.Whole])
 }
 
-// merge adds those of the store's item.
+// merge adds the revocations of the store's item.
 func (r *revocations) merge(item []byte) error {
 	// A directory is this server's own: its list stays valid if the authority is replaced.
 	var key *ecdsa.PublicKey

@@ -23,7 +23,7 @@ func serialOf(generation uint64) *big.Int {
 	return new(big.Int).SetBytes(bytes)
 }
 
-// Generation returns that of a certificate by its serial number, hexadecimal.
+// Generation returns the generation of a certificate by its serial number, hexadecimal.
 func Generation(serial string) uint64 {
 	number, ok := new(big.Int).SetString(serial, 16)
 	if !ok || number.Sign() < 0 || number.BitLen() > 8*serialLength {
@@ -36,8 +36,8 @@ func Generation(serial string) uint64 {
 	return binary.BigEndian.Uint64(bytes[1:])
 }
 
-// nextGeneration is above those of all certificates of the agent that the registry or a
-// revocation knows, even if the clock was set back.
+// nextGeneration is above the generations of all certificates of the agent that the registry
+// or a revocation knows, even if the clock was set back.
 func (a *Authority) nextGeneration(name string) uint64 {
 	least, _ := a.revocations.through(name)
 	if agents, err := a.registry(); err == nil {

@@ -113,8 +113,8 @@ func (t *Tokens) Create(wanted Token) (Token, string, error) {
 	return t.list[t.find(wanted.Name)].Token, secret, nil
 }
 
-// add adds a token and returns its secret: that of an earlier attempt, if there was one. Its token
-// may be stored although another one that was written with it was not.
+// add adds a token and returns its secret: the secret of an earlier attempt, if there was one. Its
+// token may be stored although another one that was written with it was not.
 func (t *Tokens) add(wanted Token, earlier string) (secret string, err error) {
 	name, role, expires := wanted.Name, wanted.Role, wanted.Expires
 	if i := t.find(name); i >= 0 && earlier != "" && t.list[i].Hash == hash(earlier) {
@@ -432,7 +432,7 @@ func (t *Tokens) write(list []stored) error {
 	return nil
 }
 
-// reload replaces the tokens by those of the store.
+// reload replaces the tokens by the store's.
 func (t *Tokens) reload(ctx context.Context) error {
 	t.mu.Lock()
 	err := t.load(ctx)
@@ -443,7 +443,7 @@ func (t *Tokens) reload(ctx context.Context) error {
 	return err
 }
 
-// load replaces the tokens by those of the store. The caller holds the lock.
+// load replaces the tokens by the store's. The caller holds the lock.
 func (t *Tokens) load(ctx context.Context) error {
 	items, err := t.store.Load(ctx, tokensKept)
 	if err != nil {

@@ -41,15 +41,15 @@ func TestKindsAreNamed(t *testing.T) {
 		want[alarm], want[alarm+"-ended"] = true, true
 	}
 	for path, line := range map[string]*regexp.Regexp{
-		"../../ui/data/kind.ts": regexp.MustCompile(`(?m)^  "?([a-z-]+)"?: \{ label: "`),
-		"../../docs/server.md":  regexp.MustCompile("(?m)(?:^\\| |, )`([a-z]+(?:-[a-z]+)*)`"),
+		"../../ui/data/kind.ts":          regexp.MustCompile(`(?m)^  "?([a-z-]+)"?: \{ label: "`),
+		"../../docs/reference/events.md": regexp.MustCompile("(?m)(?:^\\| |, )`([a-z]+(?:-[a-z]+)*)`"),
 	} {
 		content, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
 		text := string(content)
-		if _, section, found := strings.Cut(text, "\n## Events\n"); found {
+		if _, section, found := strings.Cut(text, "\n## Kinds\n"); found {
 			section, _, _ = strings.Cut(section, "\n## ")
 			var first []string
 			for row := range strings.Lines(section) {

@@ -60,7 +60,7 @@ type Ingest struct {
 	stats   Stats
 }
 
-// item is one queued batch. Those of the server have a record from the start.
+// item is one queued batch. The server's own have a record from the start.
 type item struct {
 	delivery bus.Delivery
 	batch    archive.Batch
@@ -68,7 +68,7 @@ type item struct {
 	// For a batch from Put: its size in memory, and the callback for its outcome.
 	bytes int64
 	done  func(error)
-	// implausible rows have a time that cannot be that of the measurement.
+	// implausible rows have a time at which the measurement cannot have been made.
 	implausible uint64
 }
 

@@ -8,7 +8,7 @@ import (
 	"pillion.dev/archive"
 )
 
-// Live publishes stored batches to watchers: those that this server has stored, and those of the other
+// Live publishes stored batches to watchers: batches that this server has stored, and batches of the other
 // servers of its fleet. It never waits for watchers.
 type Live struct {
 	mu       sync.Mutex
@@ -24,7 +24,7 @@ type Watcher struct {
 	takes   origin
 	live    *Live
 	rows    atomic.Uint64
-	// sizes are those of the batches in c, oldest first, possibly preceded by others.
+	// sizes are the sizes of the batches in c, bytes, oldest first, possibly preceded by others.
 	sizes []int64
 }
 

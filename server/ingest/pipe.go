@@ -16,7 +16,7 @@ import (
 // without lanes.
 type pipe struct {
 	in     *Ingest
-	lane   int // bus.NoLane: that of the server's own rows, and of all without lanes
+	lane   int // bus.NoLane: for the server's own rows, and for all without lanes
 	linger time.Duration
 	groups chan []item
 	ended  sync.WaitGroup

@@ -25,7 +25,7 @@ import (
 	"pillion.dev/server/ingest"
 )
 
-// Bucket has the leases of lanes and the living servers; TTL is after how long those of a
+// Bucket has the leases of lanes and the living servers; TTL is after how long the leases of a
 // server that is gone are free.
 const (
 	Bucket = "pillion-lanes"
@@ -53,7 +53,7 @@ type Options struct {
 	// ID distinguishes the running servers. Own is the lane of this server's own rows.
 	ID  string
 	Own int
-	// Agents are the names of all agents: those of a lane that was taken are asked to send
+	// Agents are the names of all agents: the agents of a lane that was taken are asked to send
 	// again what is not acknowledged.
 	Agents func() []string
 	Events event.Sink

@@ -1,8 +1,8 @@
 // Package leader makes one of the servers of a fleet lead the others: the one that holds a lease runs
 // control, retention and whatever else must be done once, until the lease may have expired.
 //
-// It does not know what a leader does, nor where leases are kept. A nil *Leader is that of a server
-// without a fleet, which leads always.
+// It does not know what a leader does, nor where leases are kept. A nil *Leader stands for a server
+// without a fleet, which always leads.
 package leader
 
 import (

@@ -23,7 +23,7 @@ import (
 	"pillion.dev/server/store"
 )
 
-// Alarms are those of a server.
+// Alarms are the alarms of a server.
 type Alarms interface {
 	Alarms() []alarm.Alarm
 	// Save writes what changed.
@@ -127,7 +127,7 @@ func New(o Options) *Notifier {
 	return n
 }
 
-// Stats returns those of all receivers, in their order.
+// Stats returns the statistics of all receivers, in their order.
 func (n *Notifier) Stats() (all []Stats) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

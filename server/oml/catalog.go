@@ -79,7 +79,7 @@ func (b *catalog) load(items map[string][]byte) error {
 	return nil
 }
 
-// set makes an item that of the store; nil: it is deleted.
+// set replaces an item by the store's; nil: it is deleted.
 func (b *catalog) set(key string, item []byte, before map[string]*domain) error {
 	section, name := store.Own(key)
 	switch {

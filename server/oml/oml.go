@@ -43,10 +43,10 @@ type Clock interface {
 	Cutoff() time.Time
 }
 
-// Streams other than those of tables.
+// Streams other than tables.
 var (
-	// Metadata is what applications report about themselves. Its columns are those of a
-	// table, and the domain.
+	// Metadata is what applications report about themselves. Its columns are a table's,
+	// and the domain.
 	Metadata = measure.Schema{Name: "oml_metadata", Doc: "metadata of instrumented applications", Fields: append(collect.Columns(),
 		measure.Field{Name: "domain", Type: measure.String, Doc: "experiment"},
 		measure.Field{Name: "subject", Type: measure.String, Doc: "what it is about: ., .application_point or .application_point.field"},

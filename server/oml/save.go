@@ -16,7 +16,7 @@ var errSave = errors.New("save OML domains")
 // saveTime limits a write.
 const saveTime = 10 * time.Second
 
-// Reload replaces the known domains by those of the store.
+// Reload replaces the known domains by the store's.
 func (k *Backend) Reload(ctx context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -26,7 +26,7 @@ import (
 )
 
 const (
-	// agentMax bounds the addresses of one agent, totalMax those of all of them, at some 300 bytes each.
+	// agentMax bounds the addresses of one agent, totalMax the addresses of all agents, at some 300 bytes each.
 	agentMax, totalMax = 1000, 200_000
 	// textMax bounds names, bytes.
 	textMax = 253

@@ -28,7 +28,7 @@ func sampleOf(source, destination string, e skew.Estimate) measure.Sample {
 	}
 }
 
-// estimateOf is the estimate of a row whose columns are those of measure.ClockPairs.
+// estimateOf is the estimate in a row with the columns of measure.ClockPairs.
 func estimateOf(row []measure.Value) skew.Estimate {
 	e := skew.Estimate{
 		Until: row[0].Time(), Segment: row[3].Time(), Since: row[4].Time(),

@@ -81,7 +81,7 @@ func New(store func(measure.Sample), most int, now func() time.Time, log *slog.L
 	return &Clocks{store: store, most: most, now: now, log: log, pairs: map[name]*pair{}, hosts: map[string]*host{}}
 }
 
-// Kept returns the number of pairs, and that of the rows of further ones, whose clocks are not compared.
+// Kept returns the number of pairs, and the number of rows of further ones, whose clocks are not compared.
 func (c *Clocks) Kept() (pairs int, refused uint64) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()

@@ -18,7 +18,7 @@ var blockLengths = []time.Duration{24 * time.Hour, 6 * time.Hour, time.Hour}
 // block sums the windows of an hour, or of several.
 type block struct {
 	expected, lost float64
-	// delays counts the values of histograms, unknown those of them of which the clocks have no known error.
+	// delays counts the values of histograms, unknown the values whose clocks have no known error bound.
 	delays, unknown float64
 	// least and most count delays by the buckets of the least and of the largest value that the true delay can have.
 	least, most map[int]float64

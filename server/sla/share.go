@@ -14,7 +14,7 @@ const Confidence = 0.95
 
 // Share is a share of packets with its interval.
 type Share struct {
-	// Value is that of the packets that were measured; NaN: there were none.
+	// Value is the share of the packets that were measured; NaN: there were none.
 	Value float64
 	// Low and High are the interval of the rate with which the path treats packets so; NaN: there are too few blocks.
 	Low, High float64
@@ -23,7 +23,7 @@ type Share struct {
 }
 
 // shareOf is the share of the packets in blocks of time that are bad. Packets of one block depend on each other, so the block is
-// the unit that is sampled: the variance is that of a ratio over blocks (Cochran 1977, 6.19), times (1+r)/(1-r) if consecutive blocks
+// the unit that is sampled: the variance is the variance of a ratio over blocks (Cochran 1977, 6.19), times (1+r)/(1-r) if consecutive blocks
 // have the correlation r > 0. What it is worth in independent packets goes into the exact interval of a binomial share (Korn and
 // Graubard 1998), which holds for rare losses, where a symmetric interval does not.
 func shareOf(bad, all []float64) Share {

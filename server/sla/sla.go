@@ -3,7 +3,7 @@
 // target, or with the target in it.
 //
 // It reads windows of package archive in order and keeps sums by the hour; it asks no archive, and decides nothing about who may
-// see what. In the flow it stands between the archive and the API. docs/sla.md has the definitions.
+// see what. In the flow it stands between the archive and the API. docs/howto/sla.md has the definitions.
 package sla
 
 import (

@@ -10,7 +10,7 @@ import (
 	"pillion.dev/bus"
 )
 
-// ErrAuthority is a server whose certificate authority is not that of its fleet.
+// ErrAuthority is a server whose certificate authority is not its fleet's.
 var ErrAuthority = errors.New("another certificate authority")
 
 // Identity of a server.
@@ -47,7 +47,7 @@ func NewKV(ctx context.Context, bucket Bucket, own Identity) (*KV, error) {
 	return s, nil
 }
 
-// admit compares the authority with that of the fleet, or makes it that.
+// admit compares the authority with the fleet's, or makes it the fleet's if there is none.
 func (s *KV) admit(ctx context.Context, own Identity) error {
 	e, err := s.bucket.Get(ctx, memberKey)
 	if errors.Is(err, bus.ErrNoKey) {
@@ -68,7 +68,7 @@ func (s *KV) admit(ctx context.Context, own Identity) error {
 		return permanent{fmt.Errorf("read key %s: %w", memberKey, err)}
 	}
 	if first.Fingerprint != own.Fingerprint {
-		return permanent{fmt.Errorf("%w: that of this server has the fingerprint %.16s..., that of the fleet %.16s...; "+
+		return permanent{fmt.Errorf("%w: this server's has the fingerprint %.16s..., the fleet's %.16s...; "+
 			"copy the file authority/authority.pem of another server (the first one: %s on %s) to %s/authority on this one, and start it again",
 			ErrAuthority, own.Fingerprint, first.Fingerprint, first.Folder, first.Host, own.Folder)}
 	}

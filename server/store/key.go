@@ -9,7 +9,7 @@ import (
 // Keys of a bucket have letters, digits and -_/=. only, and dots between their parts: the
 // collection, the section, and the item's own key. Other bytes of the latter are =XX.
 
-// prefixOf is that of all keys of a collection.
+// prefixOf is the prefix of all keys of a collection.
 func prefixOf(collection string) string { return collection + "." }
 
 // barrierOf is a key that no item has.

@@ -21,7 +21,7 @@ type Bucket interface {
 	Watch(ctx context.Context, prefix string, changed func(bus.Entry), current func()) error
 }
 
-// BucketName is that of the bucket of a fleet.
+// BucketName is the name of a fleet's bucket.
 const BucketName = "pillion-state"
 
 // KV keeps each item under a key of its own, sealed. It writes an item only if nobody else

@@ -44,7 +44,7 @@ const Whole = "whole"
 // Key returns the key of an item of a section.
 func Key(section, own string) string { return section + "/" + own }
 
-// Own splits the key of an item into that of its section and its own.
+// Own splits the key of an item into the key of its section and its own key.
 func Own(key string) (section, own string) {
 	section, own, _ = strings.Cut(key, "/")
 	return section, own

@@ -152,7 +152,7 @@ type Change struct {
 	// Before is the last trace of another route than After, which is the last trace of
 	// all; nil where there is none.
 	Before, After *session.TraceResult
-	// Current: the path has the route of After now. Reverted: it has that of Before.
+	// Current: the path has the route of After now. Reverted: it has the route of Before.
 	Current, Reverted bool
 }
 

@@ -125,7 +125,7 @@ type Hop struct {
 	Input, Output string
 	StagesTime    time.Time
 	// StagesUnknown: an agent profiles the router, but it is not known by which interfaces the
-	// path passes it. It has no stages, since they may be those of the opposite direction.
+	// path passes it. It has no stages, since they may belong to the opposite direction.
 	StagesUnknown bool
 }
 
@@ -135,7 +135,7 @@ type OneWay struct {
 	MinNs, MeanNs, P50Ns, P99Ns, MaxNs int64
 	// UncertaintyNs bounds the error of each delay due to the resolution of time stamps.
 	UncertaintyNs int64
-	// ClockErrorNs bounds that of the clocks of both ends. Unless ClockKnown, nothing is known
+	// ClockErrorNs bounds the error of the clocks of both ends. Unless ClockKnown, nothing is known
 	// about one of them.
 	ClockErrorNs int64
 	ClockKnown   bool
@@ -156,9 +156,9 @@ func (s Selection) has(p *path, now time.Time) bool {
 	return p.in(s.Session, now) && (s.Source == "" || s.Source == p.source) && (s.Destination == "" || s.Destination == p.destination)
 }
 
-// Graph returns the graph of paths. That of all of them has all agents. Of a node, a part of the
-// paths shows the same identity as all, but edges have only their figures. Within a scope it is that of the paths between its pairs: other
-// agents on them are shown as what a traceroute shows, and nothing is known of the inside of their hosts.
+// Graph returns the graph of paths. A graph of all paths has all agents. A graph of some of them shows the
+// same nodes, but edges only have the figures of these paths. Within a scope it has the paths between the
+// scope's pairs: other agents on them are shown as a traceroute shows them, without the inside of their hosts.
 func (t *Topology) Graph(of Selection, scope *archive.Scope) Graph {
 	paths, agents, hosts := t.snapshot(of)
 	stages := t.latestStages()
@@ -349,7 +349,7 @@ func (b *builder) hops(p *path) []int {
 	return places
 }
 
-// edge joins the node before hop i of a path to that of the hop.
+// edge joins the node before hop i of a path to the hop's node.
 func (b *builder) edge(p *path, i, from, to int) {
 	if from == to {
 		return

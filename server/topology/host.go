@@ -20,7 +20,7 @@ type Host struct {
 	Disputed []string
 }
 
-// hosts are those of the agents by name. It is not changed.
+// hosts are the agents' hosts by name. It is not changed.
 type hosts struct {
 	byAgent map[string]Host
 	nodes   map[string]string // agents by the identifier of their IOAM node
@@ -66,7 +66,7 @@ func settle[K comparable](owners map[K]string) {
 	}
 }
 
-// addresses are those of its interfaces that no other agent keeps. Addresses that are local to a
+// addresses are its interfaces' addresses that no other agent has, too. Addresses that are local to a
 // link, which many hosts share, do not name a host.
 func (h *Host) addresses() []netip.Addr {
 	disputed := make(map[netip.Addr]bool, len(h.Disputed))
@@ -112,7 +112,8 @@ func (b *builder) clocked(delay OneWay, from, to int) OneWay {
 	return delay
 }
 
-// clocks are those of the hops of a path between these nodes, and of the whole as the first.
+// clocks returns a function that completes the delay of a hop of a path between these nodes by the error of the
+// clocks; hop 0 is the whole path.
 func (b *builder) clocks(places []int) func(hop int, delay OneWay) OneWay {
 	return func(hop int, delay OneWay) OneWay {
 		if hop == 0 {

@@ -34,7 +34,7 @@ type packetTrace struct {
 // packetPath is a path that packets took in an interval.
 type packetPath struct {
 	nodes      []string // identifiers, in order
-	delays     []OneWay // by hop; that of hop 0 is of the whole path
+	delays     []OneWay // by hop; hop 0 is the whole path
 	skipped    []int    // by hop
 	found      int      // rows read
 	packets    uint64
@@ -63,7 +63,7 @@ func (p *packetPath) or(q *packetPath) *packetPath {
 	return &joined
 }
 
-// route is that of the path to an address.
+// route is the route of the path to an address.
 func (p *packetPath) route(address string) route {
 	r := route{hops: make([]place, 0, len(p.nodes)+1), reached: true}
 	for _, node := range p.nodes {

@@ -18,8 +18,8 @@ func (p passage) fits(pair devicePair) bool {
 	return (len(p.inputs) == 0 || slices.Contains(p.inputs, pair.input)) && (len(p.outputs) == 0 || slices.Contains(p.outputs, pair.output))
 }
 
-// addStages joins the stage times of routers with an agent to the hops that end there. Those of
-// a path's end are left out: packets do not pass it.
+// addStages joins the stage times of routers with an agent to the hops that end there. A router
+// at the end of a path is left out: packets do not pass it.
 func (b *builder) addStages() {
 	if len(b.stages) == 0 {
 		return
@@ -103,7 +103,7 @@ func (b *builder) beside(way passage, path, hop int, traceroutes []int) passage 
 	return passage{narrow(way.inputs, inputs), narrow(way.outputs, outputs)}
 }
 
-// narrow returns the interfaces that two sources agree upon, those of either if they contradict.
+// narrow returns the interfaces that two sources agree upon, or all of both if they contradict.
 func narrow(a, b []string) []string {
 	common := slices.DeleteFunc(slices.Clone(a), func(name string) bool { return !slices.Contains(b, name) })
 	if len(common) > 0 {

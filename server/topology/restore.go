@@ -61,7 +61,7 @@ func (t *Topology) restore(k key, name string, result session.TraceResult) {
 	p.known, _ = p.before.next(r, result.Time, t.same)
 }
 
-// extend moves the time when the route was first seen back to that of an earlier trace, until
+// extend moves the time when the route was first seen back to the time of an earlier trace, until
 // one shows another route.
 func (p *path) extend(earlier route, at time.Time, same func(a, b place) bool) {
 	switch {

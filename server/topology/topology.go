@@ -1,7 +1,7 @@
 // Package topology merges traced paths into one graph: agents, the routers between
 // them, and hops without a reply.
 //
-// All addresses of an agent are one node: it states those of its host, so that a router with an
+// All addresses of an agent are one node: it states its host's addresses, so that a router with an
 // agent is one node, also in the paths of both directions. Of other routers each address is a node:
 // traces cannot tell which addresses belong to one router.
 // A hop without a reply is a node between its neighbours, shared by all paths with the
@@ -171,7 +171,7 @@ func (t *Topology) find(k key) *path {
 	return p
 }
 
-// Kept returns the number of paths, and that of those dropped to make room for others.
+// Kept returns the number of paths, and how many were dropped to make room for others.
 func (t *Topology) Kept() (paths int, dropped uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

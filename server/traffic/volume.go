@@ -32,7 +32,7 @@ type Volume struct {
 	flows.Flow
 	// Packets and Bytes were counted.
 	Packets, Bytes uint64
-	// EstimatedPackets and EstimatedBytes are scaled by sampling. Half of a 95 % interval is PacketsError; that of bytes is at most BytesError,
+	// EstimatedPackets and EstimatedBytes are scaled by sampling. Half of a 95 % interval is PacketsError; for bytes it is at most BytesError,
 	// since only the largest size of packets is known.
 	EstimatedPackets, EstimatedBytes float64
 	PacketsError, BytesError         float64
@@ -54,7 +54,7 @@ type sum struct {
 }
 
 // add takes what a pair of hosts exchanged. Of packets selected independently with probability 1/N, the estimate N n has the variance
-// N (N-1) n, and that of bytes N (N-1) times the sum of the squares of sizes, which is at most the largest size times the bytes.
+// N (N-1) n, and the estimate of bytes N (N-1) times the sum of the squares of sizes, which is at most the largest size times the bytes.
 // Selection by count is at least as exact unless it coincides with a period of the traffic.
 func (s *sum) add(v *archive.Volume, n float64, known bool, largest float64) {
 	packets, bytes := float64(v.Packets), float64(v.Bytes)

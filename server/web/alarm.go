@@ -81,7 +81,7 @@ func (s *alarms) AcknowledgeAlarm(ctx context.Context, request *pillionv1.Acknow
 	return &pillionv1.AcknowledgeAlarmResponse{}, err
 }
 
-// ListAlarmRules returns the rules; within a scope, those of its alarms.
+// ListAlarmRules returns the rules; within a scope, the rules of its alarms.
 func (s *alarms) ListAlarmRules(ctx context.Context, _ *pillionv1.ListAlarmRulesRequest) (*pillionv1.ListAlarmRulesResponse, error) {
 	response := &pillionv1.ListAlarmRulesResponse{}
 	scoped, seen := scopeOf(ctx) != nil, s.seen(ctx)

@@ -26,7 +26,7 @@ type Control interface {
 	SetLabels(name string, labels map[string]string) error
 	Approve(name string, labels map[string]string, addresses, withdraw []string) error
 	Revoke(name string) error
-	// ApplyRevocations revokes those of the agents that MergeRevocations revoked.
+	// ApplyRevocations revokes the agents among these that MergeRevocations revoked.
 	ApplyRevocations(agents []string) error
 	DeleteAgent(name string) error
 

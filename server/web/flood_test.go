@@ -21,7 +21,7 @@ import (
 	"pillion.dev/internal/test/hang"
 )
 
-// floodBound is what docs/security.md states for the memory of a server that is flooded at its API.
+// floodBound is what docs/reference/quotas.md states for the memory of a server that is flooded at its API.
 const floodBound = 512 << 20
 
 // flooded is set for TestFloodedServer, to the number of addresses that connections to its second port come from.

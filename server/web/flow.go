@@ -243,13 +243,13 @@ const (
 	maxStep = day
 )
 
-// stepOf reads the length of windows; 0 means that of the rows.
+// stepOf reads the length of windows; 0 means the interval of the rows.
 func stepOf(ms int64) (time.Duration, error) {
 	if ms == 0 {
 		return 0, nil
 	}
 	if ms < minStep.Milliseconds() || ms > maxStep.Milliseconds() {
-		return 0, invalid("step_ms", "read step %d ms: use 0 (that of the rows) or %d to %d", ms, minStep.Milliseconds(), maxStep.Milliseconds())
+		return 0, invalid("step_ms", "read step %d ms: use 0 (the interval of the rows) or %d to %d", ms, minStep.Milliseconds(), maxStep.Milliseconds())
 	}
 	return time.Duration(ms) * time.Millisecond, nil
 }

@@ -214,7 +214,7 @@ func (s *Server) identify(r *http.Request, needed role) (caller, error) {
 	from := s.origin(r)
 	who := caller{remote: from.remote, tls: r.TLS}
 	if from.trusted {
-		who.tls = nil // that of the proxy
+		who.tls = nil // it is the proxy's
 	}
 	if needed == anyone {
 		return who, nil

@@ -19,7 +19,7 @@ const (
 	levelSpan  = 32 * day
 	// levelTime limits a report: archives without roll-ups read every row of a month.
 	levelTime = 30 * time.Minute
-	// dayWindows are those of a day, of a minute each.
+	// dayWindows is the number of windows in a day, of a minute each.
 	dayWindows = 24 * 60
 )
 
@@ -103,7 +103,7 @@ func targetsOf(request *pillionv1.ServiceLevelsRequest) (sla.Targets, error) {
 	return targets, nil
 }
 
-// levelRange is that of a request, until now at most, in whole minutes.
+// levelRange is the range of a request, until now at most, in whole minutes.
 func (f *flows) levelRange(request *pillionv1.ServiceLevelsRequest) (from, to time.Time, err error) {
 	if request.GetFrom() == nil || request.GetTo() == nil {
 		return from, to, invalid("from", "read range: name its beginning and its end")

@@ -24,7 +24,7 @@ const (
 	// scrapesAtOnce bounds the scrapes that are answered at a time. Others wait: a refusal would be a gap in the
 	// series of a Prometheus that happens to scrape beside others, which is more likely the busier the host is.
 	scrapesAtOnce = 4
-	// scrapeTimeout bounds a scrape with its wait; it is that of Prometheus.
+	// scrapeTimeout bounds a scrape with its wait, as Prometheus does by default.
 	scrapeTimeout = 10 * time.Second
 )
 
@@ -43,7 +43,7 @@ type metrics struct {
 	registry *prometheus.Registry
 	pairs    *pairs
 	scrapes  chan struct{} // as many as are answered now, of all scopes
-	// missed rows are not in the sums; they include those of broken batches.
+	// missed rows are not in the sums; they include the rows of broken batches.
 	missed, broken atomic.Uint64
 }
 

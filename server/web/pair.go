@@ -97,7 +97,7 @@ func (p *pairs) Collect(to chan<- prometheus.Metric) {
 	p.collect(to, nil)
 }
 
-// scopedPairs are those of the pairs in a scope.
+// scopedPairs collects the metrics of the pairs in a scope.
 type scopedPairs struct {
 	*pairs
 	scope *archive.Scope

@@ -47,7 +47,7 @@ func (s *Server) isProxy(address netip.Addr) bool {
 	return slices.ContainsFunc(s.proxies, func(p netip.Prefix) bool { return p.Contains(address.WithZone("")) })
 }
 
-// elements are those of a header that may be repeated.
+// elements returns the elements of a header that may be repeated.
 func elements(values []string) []string {
 	var all []string
 	for part := range strings.SplitSeq(strings.Join(values, ","), ",") {

@@ -145,7 +145,7 @@ func (r reads) stream(ctx context.Context, name string) (archive.Stream, error) 
 	return archive.Stream{}, archive.ErrUnknown
 }
 
-// rollUps lists those of an archive that has any. A caller with a scope sees none: they have rows of all agents.
+// rollUps lists the roll-ups of an archive that has any. A caller with a scope sees none: they have rows of all agents.
 func (r reads) rollUps(ctx context.Context) ([]archive.Stream, error) {
 	rolled, ok := r.Archive.(archive.RolledUp)
 	if !ok || scopeOf(ctx) != nil {
@@ -168,7 +168,7 @@ func (r reads) check(ctx context.Context, stream string) error {
 }
 
 // limited counts the rows of a stream in the scope of the caller. A stream that is not standard is unknown without any: its
-// name is that of somebody's application.
+// name belongs to somebody's application.
 func (r reads) limited(ctx context.Context, s archive.Stream) (archive.Stream, error) {
 	scope, name := scopeOf(ctx), s.Schema.Name
 	if scope == nil {

@@ -22,7 +22,7 @@ var roleNames = map[role]string{anyone: "anyone", viewer: "viewer", analyst: "an
 
 func (r role) String() string { return roleNames[r] }
 
-// parseRole parses the role of a user. That of hosts, join, is not one.
+// parseRole parses the role of a user. The role of hosts, join, is not one.
 func parseRole(name string) (role, bool) {
 	for r, known := range roleNames {
 		if r != anyone && known == name {

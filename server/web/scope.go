@@ -16,7 +16,7 @@ import (
 // scopeFresh is how long the agents that a scope selects are remembered: a change of labels takes effect after it.
 const scopeFresh = time.Second
 
-// scopes are those of tokens as agents. Whatever cannot be determined is the empty scope, in which there is nothing.
+// scopes resolves the scopes of tokens to agents. Whatever cannot be determined is the empty scope, in which there is nothing.
 type scopes struct {
 	control Control
 	now     func() time.Time
@@ -143,7 +143,7 @@ func scopedSessions(c Control, scope *archive.Scope) []control.Session {
 	return kept
 }
 
-// scopedRuns are those of sessions with pairs in a scope, without the reasons of their ends.
+// scopedRuns are the runs of sessions with pairs in a scope, without the reasons of their ends.
 func scopedRuns(c Control, runs []control.Run, scope *archive.Scope) []control.Run {
 	if scope == nil {
 		return runs

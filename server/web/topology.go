@@ -35,7 +35,7 @@ type paths struct {
 	names    *dnsname.Resolver
 }
 
-// GetTopology returns the graph of all traced paths, or of those of an agent or a pair.
+// GetTopology returns the graph of all traced paths, or of the paths of an agent or a pair.
 func (p *paths) GetTopology(ctx context.Context, request *pillionv1.GetTopologyRequest) (*pillionv1.GetTopologyResponse, error) {
 	of := topology.Selection{Session: request.GetSession(), Source: request.GetSource(), Destination: request.GetDestination()}
 	siteOf := siteWithin(scopeOf(ctx), p.sites.SiteOf)

@@ -121,8 +121,8 @@ type Server struct {
 	fleet Fleet
 	// inner are the handlers behind guard.
 	inner http.Handler
-	// forwards are calls passed on to the leading server, unforwarded those that it did not answer, answers
-	// those of other servers.
+	// forwards are calls passed on to the leading server, unforwarded the calls that it did not answer, answers
+	// the calls of other servers that this one answered.
 	forwards, unforwarded, answers atomic.Uint64
 
 	tls         *tls.Config
@@ -174,7 +174,7 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// Watched returns the number of pairs with live figures, and that of the rows of further ones.
+// Watched returns the number of pairs with live figures, and the number of rows of further ones.
 func (s *Server) Watched() (pairs int, refused uint64) { return s.watched.Kept() }
 
 // Gather returns the metrics as /metrics exposes them; beside an error, those that are valid.

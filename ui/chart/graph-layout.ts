@@ -137,7 +137,7 @@ function neighbours(ways: Counted[]): Map<string, Set<string>> {
 }
 
 /**
- * The order of the ends on the rim: that of a depth-first walk through the tree of shortest
+ * The order of the ends on the rim: a depth-first walk through the tree of shortest
  * ways from the busiest node, so that no two edges of the tree cross.
  */
 function rimOrder(shape: Shape, ways: Counted[]): string[] {

@@ -103,7 +103,7 @@ function paintStrokes({ ctx, size, colour }: Easel, strokes: readonly Joined[], 
   }
   const alpha = ctx.globalAlpha;
   const faint = view.zoom < crowded ? 0.55 : 1;
-  // Unmeasured strokes below, those of a worse class above.
+  // Unmeasured strokes below, strokes of a worse class above.
   for (const [, brush] of [...brushes].sort(([a], [b]) => (a < b ? -1 : 1))) {
     ctx.strokeStyle = ctx.fillStyle = brush.colour;
     ctx.globalAlpha = brush.dashed ? alpha * faint : alpha;
@@ -150,7 +150,7 @@ const looks: Record<Dot["kind"], Look> = {
   unknown: { fill: "--sunk", line: "--ink-faint", dash: [3, 2] },
 };
 
-/** Paints dots; those of `marked` have the colour of the focus, those of `thick` a thick border. */
+/** Paints dots; dots in `marked` have the colour of the focus, dots in `thick` a thick border. */
 function paintDots({ ctx, size, colour }: Easel, dots: readonly Placed[], view: View, marked: ReadonlySet<string>, thick: ReadonlySet<string>): void {
   const brushes = new Map<string, { path: Path2D; inner: Path2D; look: Look; line: string; width: number }>();
   for (const { dot: { id, kind }, at } of dots) {

@@ -8,7 +8,7 @@ export interface Dot {
   label: string;
   /** Tooltip. */
   title: string;
-  /** Of two overlapping labels, that of the larger weight is shown. */
+  /** Of two overlapping labels, the one with the larger weight is shown. */
   weight: number;
 }
 

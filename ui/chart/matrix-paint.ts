@@ -268,7 +268,7 @@ function names(g: CanvasRenderingContext2D, cells: Cells, layout: Layout, scroll
 
 const lineHeight = 14;
 
-/** Draws the labels that fit; always that of the cursor. */
+/** Draws the labels that fit; always the label under the cursor. */
 function each(start: number, end: number, size: number, current: number | undefined, write: (i: number, current: boolean) => void): void {
   const every = Math.max(1, Math.ceil(lineHeight / size));
   for (let i = start - (start % every); i < end; i += every) {

@@ -52,7 +52,7 @@ export function logTicks(low: number, high: number, most: number): number[] {
 
 export const linear: Scale = { distr: 1, ticks: linearTicks };
 
-/** Bytes, whose round figures are those of KiB, MiB and so on. */
+/** Bytes, with round figures in KiB, MiB and so on. */
 export const binary: Scale = {
   distr: 1,
   ticks(low, high, most) {

@@ -9,7 +9,7 @@ interface SparklineProps {
   colour?: string;
   width?: number;
   height?: number;
-  /** Ends of the value axis; default: those of the values and zero. */
+  /** Ends of the value axis; default: the extremes of the values and zero. */
   min?: number;
   max?: number;
   /** Label for screen readers; without one it is hidden from them. */

@@ -61,7 +61,7 @@ export class Stage {
   private readonly order: number[]; // of the lines: edges of bands first, so that bands do not cover lines
   private readonly zoom: number;
 
-  /** Colours are those of the box, into which the plot goes unless it is for an image. */
+  /** Takes its colours from the box, into which the plot goes unless it is for an image. */
   constructor(readonly box: HTMLElement, private drawing: Drawing, private props: StageProps) {
     const { lines } = drawing;
     this.zoom = props.zoom ?? 1;
@@ -138,7 +138,7 @@ export class Stage {
     };
   }
 
-  /** Positions in the plot area; faster than those of uPlot, where the axis is linear. */
+  /** Positions in the plot area; faster than uPlot's, where the axis is linear. */
   private place(u: uPlot): Pick<View, "x" | "y"> {
     const { bbox: { left, top, width, height } } = u;
     const { range: { from, to }, ends: [low, high], scale } = this.drawing;

@@ -5,8 +5,8 @@ import type { Line } from "./plot.ts";
 const nowhere = -(2 ** 30); // no column
 
 /**
- * The path of a line's values from start to end; NaN leaves a gap. xs are the places of all values, y is that of
- * one, device pixels. A single value between gaps becomes a dot: a line of no length with round ends.
+ * The path of a line's values from start to end; NaN leaves a gap. xs are the positions of all values, y returns the
+ * position of one, device pixels. A single value between gaps becomes a dot: a line of no length with round ends.
  */
 export function traced({ values, steps }: Line, xs: Float64Array, start: number, end: number, y: (value: number) => number): Path2D {
   const path = new Path2D();

@@ -28,8 +28,8 @@ export type Agent = Message<"pillion.v1.Agent"> & {
   name: string;
 
   /**
-   * Labels by which sessions select it: those of its join token, in their place those that an
-   * operator has approved, and in their place those that an operator has set.
+   * Labels by which sessions select it: the labels of its join token, replaced by the labels that
+   * an operator has approved, and these by the labels that an operator has set.
    *
    * @generated from field: map<string, string> labels = 2;
    */

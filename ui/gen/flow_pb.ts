@@ -177,7 +177,7 @@ export type Window = Message<"pillion.v1.Window"> & {
 
   /**
    * One-way delay without the estimated offset and drift of the clocks; only if requested and the offset is known.
-   * Minimum, mean and maximum are as exact as those of delay, quantiles as the histogram's buckets there.
+   * Minimum, mean and maximum are as exact as for delay, quantiles as the histogram's buckets there.
    *
    * @generated from field: pillion.v1.CorrectedDelay corrected = 15;
    */
@@ -336,7 +336,7 @@ export const DistributionSchema: GenMessage<Distribution> = /*@__PURE__*/
   messageDesc(file_flow, 3);
 
 /**
- * Histogram of a time: parallel lists of the buckets that are not empty, which are those of the stream flows.
+ * Histogram of a time: parallel lists of the buckets that are not empty, as in the stream flows.
  *
  * @generated from message pillion.v1.Histogram
  */
@@ -621,7 +621,7 @@ export type PairClock = Message<"pillion.v1.PairClock"> & {
   until?: Timestamp | undefined;
 
   /**
-   * Clock of the destination minus that of the source at until, ns; with one direction only, its drift since segment.
+   * Clock of the destination minus clock of the source at until, ns; with one direction only, its drift since segment.
    *
    * @generated from field: double offset_ns = 6;
    */
@@ -744,7 +744,7 @@ export type SiteMatrixRequest = Message<"pillion.v1.SiteMatrixRequest"> & {
   session: string;
 
   /**
-   * Pair of sites whose pairs of hosts are wanted; unset: those of none.
+   * Pair of sites whose pairs of hosts are wanted; unset: none.
    *
    * @generated from field: pillion.v1.SitePair hosts = 2;
    */
@@ -883,7 +883,7 @@ export const SiteFiguresSchema: GenMessage<SiteFigures> = /*@__PURE__*/
   messageDesc(file_flow, 17);
 
 /**
- * HostFigures are those of a pair of hosts.
+ * HostFigures are the figures of a pair of hosts.
  *
  * @generated from message pillion.v1.HostFigures
  */
@@ -1320,7 +1320,7 @@ export type TrafficMatrixRequest = Message<"pillion.v1.TrafficMatrixRequest"> & 
   granularity: string;
 
   /**
-   * For label: its key; default: that of sites.
+   * For label: its key; default: the key of sites.
    *
    * @generated from field: string label = 5;
    */
@@ -1341,7 +1341,7 @@ export type TrafficMatrixRequest = Message<"pillion.v1.TrafficMatrixRequest"> & 
   prefixIpv6: number;
 
   /**
-   * A row for each IP protocol; those of host-port and flow always are.
+   * A row for each IP protocol; rows by host-port and flow always are.
    *
    * @generated from field: bool by_protocol = 8;
    */
@@ -1632,7 +1632,7 @@ export const ServiceLevelsResponseSchema: GenMessage<ServiceLevelsResponse> = /*
   messageDesc(file_flow, 28);
 
 /**
- * ServiceLevel is that of a pair of hosts. Intervals have a confidence of 95 %; NaN: unknown. Verdicts are met, missed or undecided;
+ * ServiceLevel of a pair of hosts. Intervals have a confidence of 95 %; NaN: unknown. Verdicts are met, missed or undecided;
  * empty: there is no target.
  *
  * @generated from message pillion.v1.ServiceLevel

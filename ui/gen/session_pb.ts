@@ -116,7 +116,7 @@ export type SessionSpec = Message<"pillion.v1.SessionSpec"> & {
   records: boolean;
 
   /**
-   * Interface by agent; default: that of the route to the other end.
+   * Interface by agent; default: the interface of the route to the other end.
    *
    * @generated from field: map<string, string> device = 15;
    */
@@ -461,8 +461,8 @@ export type PointOption = Message<"pillion.v1.PointOption"> & {
   help: string;
 
   /**
-   * Of such a setting: what a value means in lists of facts, by value; that of * is of all others, in which {} stands for
-   * the value, and that of the empty text of a setting without a value.
+   * Of such a setting: what a value means in lists of facts, by value; the words of * hold for all others, in which {} stands
+   * for the value, and the words of the empty text for a setting without a value.
    *
    * @generated from field: map<string, string> words = 13;
    */

@@ -704,8 +704,8 @@ export type TopologyColumns = Message<"pillion.v1.TopologyColumns"> & {
   pathProtocols: number[];
 
   /**
-   * Routes, by index in route_lengths. The nodes of a path are that of the source, those of the route and, if the path ends
-   * at the node of its destination, that of the destination.
+   * Routes, by index in route_lengths. The nodes of a path are the source's node, the route's nodes and, if the path ends
+   * at the node of its destination, the destination's node.
    *
    * @generated from field: repeated uint32 routes = 17;
    */

@@ -4,7 +4,7 @@ import "../style/table.css";
 import { Icon } from "./icon.tsx";
 
 export interface Column<R> {
-  /** Unique name, also that of the sort order. */
+  /** Unique name, which the sort order uses, too. */
   key: string;
   title: string;
   /** Tooltip of the header. */

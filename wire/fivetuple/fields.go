@@ -9,7 +9,7 @@ import (
 // Fields are the fields in which two flows differ, as bits.
 type Fields uint32
 
-// The five fields; the values are those of probe/bpf/flow.h.
+// The five fields; probe/bpf/flow.h has the same values.
 const (
 	Src Fields = 1 << iota
 	Dst

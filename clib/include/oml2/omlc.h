@@ -76,7 +76,7 @@ typedef struct OmlVector {
 	uint16_t elt_sz;
 } OmlVector;
 
-/* A value; its type is that of its field. */
+/* A value of its field's type. */
 typedef union OmlValueU {
 	long longValue;
 	double doubleValue;
@@ -147,9 +147,9 @@ int pillion_inject_at(OmlMP *mp, OmlValueU *values, int64_t time_ns);
  * of one field. */
 #define PILLION_OUTPUTS 3
 typedef struct PillionFilter {
-	const char *name; /* letters, digits and _, not that of another filter */
+	const char *name; /* letters, digits and _, unique among filters */
 	const char *suffixes[PILLION_OUTPUTS]; /* of output columns, after the field's name; "": none; NULL ends them */
-	/* Types of the outputs: numbers, bool, guid or string. OML_INPUT_VALUE is that of the field. */
+	/* Types of the outputs: numbers, bool, guid or string. OML_INPUT_VALUE is the type of the field. */
 	OmlValueT types[PILLION_OUTPUTS];
 	int any;      /* 0: only for fields that are numbers; 1: for all but vectors */
 	size_t state; /* bytes; zero at the start of the first window */

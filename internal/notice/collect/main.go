@@ -1,6 +1,6 @@
 // Command collect writes the licences of what Pillion's programs and page contain into
-// notices.txt: those of Go modules from the module cache, for all architectures that are
-// built, and those of npm packages from ui/node_modules. A component without a licence,
+// notices.txt: the licences of Go modules from the module cache, for all architectures that are
+// built, and the licences of npm packages from ui/node_modules. A component without a licence,
 // or with one that it does not recognise, is an error.
 package main
 

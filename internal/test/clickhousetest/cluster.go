@@ -113,7 +113,7 @@ func (c *Cluster) all() (list []*Process) {
 	return list
 }
 
-// URL is that of the archive in a database.
+// URL of the archive in a database.
 func (c *Cluster) URL(database string) string { return c.config.URL(database) }
 
 // coordinate prepares ZooKeeper.

@@ -9,7 +9,7 @@ import (
 	"iter"
 )
 
-// Magic begins a log, Size is that of a record.
+// Magic begins a log, Size is the size of a record, bytes.
 const (
 	Magic = "pillion packets 1\n"
 	Size  = 40

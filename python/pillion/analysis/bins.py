@@ -26,7 +26,7 @@ def names(x):
 
 
 def pooled(x, name):
-    """Bins of a histogram by cell: at, width, packets, and share, that of the cell's packets."""
+    """Bins of a histogram by cell: at, width, packets, and share of the cell's packets."""
     table = _rows(x)
     table = table[table["histogram"] == name]
     if table.empty:

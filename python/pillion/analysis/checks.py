@@ -70,7 +70,7 @@ def _exclusions(x):
     out, total = x.excluded, len(x.runs) + len(x.excluded)
     invalid = out[out["kept"]]
     share = len(invalid) / total if total else 0
-    consequence = "Results are those of all runs made."
+    consequence = "Results include all runs made."
     if len(invalid):
         cells = invalid[list(x.design.factors)].astype(str).value_counts()
         top = " ".join("%s=%s" % pair for pair in zip(x.design.factors, cells.index[0]))

@@ -32,7 +32,7 @@ def connect(server=None, token_file=None, ca=None, ca_fingerprint=None, timeout=
 
     What is not given is taken from PILLION_SERVER, PILLION_TOKEN, PILLION_TOKEN_FILE,
     PILLION_CA and PILLION_CA_FINGERPRINT, then from the configuration file; on the server's
-    own machine, or that of a lab, the administrator's token is used if this user can read it.
+    own machine, or a lab's, the administrator's token is used if this user can read it.
     """
     if isinstance(server, Client):
         return server

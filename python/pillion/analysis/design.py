@@ -28,7 +28,7 @@ class Measure:
 
     @property
     def shown_unit(self):
-        """The unit, but for 1, which is that of shares and counts."""
+        """The unit, except for 1, the unit of shares and counts."""
         return "" if self.unit == "1" else self.unit
 
 
@@ -90,7 +90,7 @@ class Design:
     def freedom(self, blocks):
         """Degrees of freedom of Student's t over a number of blocks.
 
-        After the stop rule they are those of its pilot: experiments whose deviation is small
+        After the stop rule the pilot's count: experiments whose deviation is small
         by chance stop early, and their intervals would hold the truth too rarely.
         """
         return min(blocks, self.pilot or blocks) - 1

@@ -43,7 +43,7 @@ def scaled(x, measure, runs=None):
 
 
 def wide(x, measure=None, null=False):
-    """Scaled values by block and cell; null: those of the null arm."""
+    """Scaled values by block and cell; null: of the null arm."""
     factors = list(x.design.factors)
     table = x.runs.assign(_y=scaled(x, measure))
     table = table[(table["null"] == null) & table["_y"].notna()]

@@ -113,7 +113,7 @@ def _reported(client):
         names = sorted(set(tables.loc[tables["table_name"].str.fullmatch(RUN_STREAM + r"(_\d+)?"), "domain"]))
     except (LookupError, OSError):
         names = []
-    return "it has those of %s" % ", ".join(names) if names else "runners report with --collector"
+    return "it has runs of %s" % ", ".join(names) if names else "runners report with --collector"
 
 
 def _tables(client, table, name):
@@ -156,7 +156,7 @@ def derive_design(rows, response, hash_):
     """What rows say of their design: levels in the order in which they appear, base first."""
     factors, to = {}, response.get("to") or {}
     for its in rows:
-        # A stream of several experiments has a column for each of their factors; those of
+        # A stream of several experiments has a column for each of their factors; columns of
         # others are empty.
         if its.startswith(FACTOR) and rows[its].notna().any() and (rows[its] != "").any():
             name = original(FACTOR, its, to)

@@ -113,7 +113,7 @@ def _uncrossed(table, factors):
 
 
 def _pilot_df(x, model, df):
-    """Degrees of freedom of the error: the model's, or after the stop rule those of its pilot."""
+    """Degrees of freedom of the error: the model's, or after the stop rule the pilot's."""
     later = model.table[RANK] >= (x.design.pilot or np.inf)
     return df - int(later.sum()) + model.table[BLOCK][later].nunique()
 

@@ -50,8 +50,8 @@ class Plots:
     def _grouped(self, by, measure, where, value):
         """Values by level, and what they are.
 
-        With a base, those of a run against the base in its block: the raw values of levels
-        that were measured under other levels too would show those.
+        With a base, the values of a run against the base in its block: the raw values of levels
+        that were measured under other levels too would show the effect of those.
         """
         x = self._x.where(where) if where else self._x
         by, measure = self._compared(x, by), effects.measure_of(x, measure)

@@ -175,7 +175,7 @@ class Experiment:
     def responses(self, measure=None):
         """The response of each cell in each block: factors, block and value.
 
-        Of a log_ratio, the log of the cell's measure over that of its base in the same
+        Of a log_ratio, the log of the cell's measure over its base's measure in the same
         block; what the base's own runs are compared with is the null arm.
         """
         return effects.responses(self, measure)

@@ -10,7 +10,7 @@ from pillion.analysis.numbers import share
 
 METADATA_STREAM = "oml_metadata"
 
-# The runner's pilot where the file states none; docs/experiment.md has it.
+# The runner's pilot where the file states none; docs/reference/experiment.md has it.
 DEFAULT_PILOT = 12
 
 

@@ -124,7 +124,7 @@ def windows_table(answer):
 def quantile(rows, q, of="delay"):
     """A quantile of all values in rows of flows or router, in ns, from their merged histograms.
 
-    A quantile of rows' quantiles would be that of no packet.
+    A quantile of rows' quantiles would be no packet's quantile.
     """
     offsets = of + "_offsets_ns"
     parts = []

@@ -16,7 +16,7 @@ MET, MISSED, UNDECIDED = "met", "missed", "undecided"
 def decide(low, high, least=-np.inf, most=np.inf):
     """The verdict of an interval for a target that values from least to most meet.
 
-    Within a distance of no effect the interval is that of two one-sided tests, so that met
+    Within a distance of no effect the interval corresponds to two one-sided tests, so that met
     is their result: that an interval contains no effect shows nothing.
     """
     if np.isnan(low) or np.isnan(high):

@@ -81,11 +81,11 @@ class _Composer:
     def effects(self):
         x, parts = self.x, []
         base = x.design.base_label
-        what = {"log_ratio": "ratio of %s to that of %s in the same block" % (x.measure, base), "difference": "difference of %s from %s in the same block" % (x.measure, base),
+        what = {"log_ratio": "ratio of %s to its value for %s in the same block" % (x.measure, base), "difference": "difference of %s from %s in the same block" % (x.measure, base),
                 "log": "geometric mean of %s" % x.measure, "value": "mean of %s" % x.measure}[x.design.response]  # fmt: skip
         better = x.design.measures[x.measure].better
         start = "An effect is the" if x.design.to else "Nothing is compared with a base: what is estimated is the"
-        parts.append(Text("%s %s%s. Blocks are the sample; intervals are Student's t, and beside them from %d blocks those of the bootstrap over blocks, corrected for bias and skewness (BCa).%s" % (
+        parts.append(Text("%s %s%s. Blocks are the sample; intervals are Student's t, and beside them from %d blocks intervals by the bootstrap over blocks, corrected for bias and skewness (BCa).%s" % (
             start, what, "; %s is better" % better if better else "", effects.BCA_BLOCKS, self._pilot())))  # fmt: skip
         shown, told = [], []
         for name in dict.fromkeys([*x.design.to, *filter(None, [x.design.stop.get("effect")])]):

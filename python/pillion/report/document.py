@@ -70,5 +70,5 @@ class Report:
 
 
 def reason(error):
-    """An error's text as the end of a sentence; that of a KeyError is its name in quotes otherwise."""
+    """An error's text as the end of a sentence; a KeyError's would be its name in quotes otherwise."""
     return str(error.args[0] if isinstance(error, KeyError) and error.args else error).rstrip(".")

@@ -1,4 +1,4 @@
-"""Published tables beside ours. docs/experiment-papers.md defines their files."""
+"""Published tables beside ours. docs/reference/experiment-papers.md defines their files."""
 
 import csv
 import glob
@@ -181,7 +181,7 @@ def same(published, ours):
 
 
 def closest(wanted, values):
-    """Those of the values that are the same; if some are so to the letter, only these."""
+    """The values that are the same; if some are so to the letter, only these."""
     exact = [v for v in values if str(v) == str(wanted)]
     return exact or [v for v in values if same(wanted, v)]
 

@@ -1,6 +1,6 @@
 """A figure of a paper drawn from our runs on its axes, with what the paper prints of it.
 
-What is ours has intervals; what is published is hollow and dashed. docs/experiment-papers.md defines the keys.
+What is ours has intervals; what is published is hollow and dashed. docs/reference/experiment-papers.md defines the keys.
 """
 
 import numpy as np
@@ -154,7 +154,7 @@ def _drawn(panels, plot, places, numbers):
 
 
 def _published_line(axes, one, names, i):
-    """What the paper prints: hollow marks, dashed where they are several. The colour is that of the same line of ours."""
+    """What the paper prints: hollow marks, dashed where they are several. The same line of ours has the same colour."""
     i = names.index(one["line"]) if one.get("line") in names else i
     at, values = np.array(one["points"], dtype=float).T
     axes.plot(at, values, linestyle=(0, (3, 2)) if len(at) > 1 else "none", marker=theme.marker(i), markersize=7, markerfacecolor="none",

@@ -11,7 +11,7 @@
     breusch_pagan  do errors have one variance?
     shapiro, ks    do values have a distribution?
 
-Each function's help says what it assumes and its source; docs/statistics.md shows which
+Each function's help says what it assumes and its source; docs/howto/statistics.md shows which
 answers what. It needs the package's extra analysis. Samples are runs: values within a run, such
 as delays of packets, are not independent and are summarised per run first.
 """

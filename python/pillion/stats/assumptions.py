@@ -28,7 +28,7 @@ def turning_points(values):
 
     Returns a Series: count, expected and variance of the count in random order, z and the
     two-sided p (normal approximation, good from about 10 values). If no neighbours are equal,
-    expected = 2 (n - 2) / 3 and variance = (16 n - 29) / 90. If some are, the two are those of
+    expected = 2 (n - 2) / 3 and variance = (16 n - 29) / 90. If some are, the two are computed from
     the same values in random order (4,000 orders, of a fixed seed), and an entry note says so:
     the formulae do not hold for values with ties. A constant series gives z = 0, p = 1 and a
     note.
@@ -44,7 +44,7 @@ def turning_points(values):
                 "constant series: it has no order", count=0, expected=0.0, variance=0.0, z=0.0, p=1.0
             )
         expected, variance = _moments(series)
-        note = "neighbours are equal: expected and variance are those of the same values in random order"
+        note = "neighbours are equal: expected and variance are computed from the same values in random order"
     z = (count - expected) / np.sqrt(variance)
     return outcome(
         note,
@@ -126,8 +126,8 @@ def ks(values, other="normal"):
 
     values: independent. other: a second sample; or a function that is the cumulative
     distribution function, fixed before looking at the values; or "normal": a normal distribution
-    with the mean and standard deviation of the values, for which p is Lilliefors's (that of the
-    plain test would be far too large; it is known between 0.001 and 0.99).
+    with the mean and standard deviation of the values, for which p is Lilliefors's (the plain
+    test's would be far too large; it is known between 0.001 and 0.99).
 
     Returns a Series: statistic (largest distance between the distribution functions, 0 to 1) and
     p (two-sided). It sees any difference: of place, spread or number of peaks. Ties make p larger

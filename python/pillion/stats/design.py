@@ -120,8 +120,8 @@ class Design:
 
     def nominal(self, term, before) -> int:
         """Degrees of freedom that a term adds to those before it if no cell is empty and nothing
-        is confounded: those of the effects it holds (itself and the interactions within it) that
-        no earlier term holds."""
+        is confounded: the degrees of freedom of the effects it holds (itself and the interactions
+        within it) that no earlier term holds."""
 
         def split(t):
             factors = frozenset(v for v in t if isinstance(self.variables[v], Factor))

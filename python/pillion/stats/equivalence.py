@@ -13,8 +13,8 @@ def tost(values, other=None, low=None, high=None, paired=False, equal_variance=F
     """Equivalence test by two one-sided t tests: does a mean, or a difference of means, lie
     between low and high?
 
-    values: independent runs. other: a second sample, from whose mean that of the first is told
-    apart (values - other), with paired=True pair by pair, for instance in one block; None: the mean
+    values: independent runs. other: a second sample, with whose mean the mean of the first is
+    compared (values - other), with paired=True pair by pair, for instance in one block; None: the mean
     of values itself, for instance of log ratios. low, high: the margin within which a difference
     does not matter, in the unit of the values, fixed before measuring. equal_variance: pool both
     variances; otherwise Welch's test. df: as for t_interval; of one sample or pairs only.

@@ -27,7 +27,7 @@ def check_df(df, size):
     if df is None:
         return size - 1
     if not 1 <= df <= size - 1:
-        raise ValueError(f"df={df!r}: want degrees of freedom between 1 and {size - 1}, those of {size} values")
+        raise ValueError(f"df={df!r}: want degrees of freedom between 1 and {size - 1}, as {size} values have")
     return df
 
 
@@ -40,7 +40,7 @@ def t_interval(values, confidence=0.95, df=None):
     ends of the interval exponentiated.
 
     df: the degrees of freedom if they are fewer than the sample's. If the deviation of a pilot
-    decided how many values follow, give those of the pilot, its number of values less one: with
+    decided how many values follow, give the pilot's, its number of values less one: with
     the sample's, the interval holds the mean too rarely.
 
     Sources: Student, The probable error of a mean, Biometrika 6 (1908) 1-25; for df of a pilot

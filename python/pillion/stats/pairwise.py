@@ -30,7 +30,7 @@ def tukey(data, formula, term, confidence=0.95, error_df=None):
     squares means; plain means in a balanced design), covariates at their mean. For unequal
     numbers of rows the interval is Tukey and Kramer's. It assumes independent normal errors of
     one variance. error_df: degrees of freedom of the error, if fewer than the model's: after a stop
-    rule, those of the model of its pilot.
+    rule, the degrees of freedom of the pilot's model.
 
     Sources: Kramer, Extension of multiple range tests to group means with unequal numbers of
     replications, Biometrics 12 (1956) 307-310; Searle, Speed and Milliken, Population marginal
@@ -58,7 +58,7 @@ def tukey(data, formula, term, confidence=0.95, error_df=None):
     error = float(((y - x @ estimate) ** 2).sum()) / df
     if error_df is not None:
         if not 1 <= error_df <= df:
-            raise ValueError(f"error_df={error_df!r}: want degrees of freedom between 1 and {df}, those of {formula}")
+            raise ValueError(f"error_df={error_df!r}: want degrees of freedom between 1 and {df}, as {formula} has")
         df = error_df
     if error <= 1e-26 * float((y**2).mean()):
         raise ValueError(f"{formula}: the model fits exactly, there is no error to compare with")

@@ -30,7 +30,7 @@ def permanova(
     apart than chance explains?
 
     data: a DataFrame, one row a run. Either responses: the names of the columns that together
-    are the response (one is enough, then f is that of anova), between whose rows distance
+    are the response (one is enough, then f equals anova's), between whose rows distance
     ("euclidean" or "braycurtis") is taken; or distances: a symmetric matrix of distances between
     the rows of data, in their order. terms: "a * b", any number of factors and covariates. by:
     "sequential", each term after those before it, or "marginal", each after all others that do

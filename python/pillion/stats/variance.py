@@ -24,7 +24,7 @@ def anova(data, formula, by="sequential", permutations=None, blocks=None, seed=1
     Returns a DataFrame with one row a term, then "Residual": df (degrees of freedom), ss (sum of
     squares, unit of the response squared), ms (ss / df), f and p.
 
-    p is that of the F distribution: it assumes independent errors, normal and of one variance.
+    p comes from the F distribution: it assumes independent errors, normal and of one variance.
     With permutations, p = (b + 1) / (n + 1), where b of n random permutations of the response
     reach f: it assumes exchangeable rows. With blocks, the name of a column, rows are exchanged
     only within their block (999 times if permutations are not given), so that rows need be

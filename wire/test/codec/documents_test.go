@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/hex"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -18,17 +19,32 @@ var (
 	octets  = regexp.MustCompile(`^[0-9a-f]{2}( [0-9a-f]{2})*`)
 )
 
-// TestDocumentedPackets: the packets in docs/wire.md are golden vectors, and each encoding has one.
-func TestDocumentedPackets(t *testing.T) {
-	text, err := os.ReadFile("../../../docs/wire.md")
+// examples returns the documents about marks on the wire.
+func examples(t *testing.T) string {
+	t.Helper()
+	names, err := filepath.Glob("../../../docs/reference/wire*.md")
 	if err != nil {
 		t.Fatal(err)
 	}
+	var all strings.Builder
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(text)
+	}
+	return all.String()
+}
+
+// TestDocumentedPackets: the packets in docs/reference/wire*.md are golden vectors, and each encoding has one.
+func TestDocumentedPackets(t *testing.T) {
+	text := examples(t)
 	marked, encodings := map[string][]byte{}, map[wire.Encoding]bool{}
 	for _, v := range load(t) {
 		marked[v.Name] = v.Marked
 	}
-	for _, found := range example.FindAllStringSubmatch(string(text), -1) {
+	for _, found := range example.FindAllStringSubmatch(text, -1) {
 		name, packet := found[1], documented(t, found[2])
 		if !bytes.Equal(packet, marked[name]) {
 			t.Errorf("%s: documented as\n%x, is\n%x", name, packet, marked[name])
@@ -41,7 +57,7 @@ func TestDocumentedPackets(t *testing.T) {
 	}
 	for _, e := range wire.Encodings() {
 		if !encodings[e] {
-			t.Errorf("docs/wire.md has no packet in the encoding %v", e)
+			t.Errorf("docs/reference/wire*.md have no packet in the encoding %v", e)
 		}
 	}
 }
@@ -59,15 +75,12 @@ func documented(t *testing.T, lines string) (all []byte) {
 	return all
 }
 
-// TestDocumentedHeaders: the headers in docs/wire.md are the vectors of standards with these names.
+// TestDocumentedHeaders: the headers in docs/reference/wire*.md are the vectors of standards with these names.
 func TestDocumentedHeaders(t *testing.T) {
-	text, err := os.ReadFile("../../../docs/wire.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := headers.FindAllStringSubmatch(string(text), -1)
+	text := examples(t)
+	found := headers.FindAllStringSubmatch(text, -1)
 	if len(found) < 4 {
-		t.Errorf("docs/wire.md has %d headers", len(found))
+		t.Errorf("docs/reference/wire*.md have %d headers", len(found))
 	}
 	for _, f := range found {
 		i := slices.IndexFunc(standardVectors, func(v standardVector) bool { return v.name == f[1] })

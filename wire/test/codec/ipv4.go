@@ -101,8 +101,8 @@ func appendOuter(b, inner []byte, protocol uint8, total int) []byte {
 	return b
 }
 
-// decapsulated is the ECN field after decapsulation, by that of the inner header and
-// that of the outer one (RFC 6040, figure 4; what it drops keeps its field).
+// decapsulated is the ECN field after decapsulation, by the ECN fields of the inner and
+// the outer header (RFC 6040, figure 4; what it drops keeps its field).
 var decapsulated = [4][4]byte{
 	{0, 0, 0, 0},
 	{1, 1, 1, 3},

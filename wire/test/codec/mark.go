@@ -25,7 +25,7 @@ type Mark struct {
 	Sequence uint32      // Loss: first number of the packet's burst, modulo 2^31
 	Single   bool        // Loss: the packet left alone, its number is its own
 	// Aggregate, with Loss: the fields by which flows are told apart, if not by addresses,
-	// protocol and ports. They are those of flow_fields in probe/bpf/flow.h.
+	// protocol and ports. Their values are as in flow_fields of probe/bpf/flow.h.
 	Aggregate uint8
 	Sparse    bool   // Delay and Loss: numbers count packets without a mark, too
 	Tagged    bool   // with Loss: the mark ends with Tag
@@ -147,7 +147,7 @@ func (m Mark) exID() uint16 {
 	return ExID
 }
 
-// isExID reports whether an experiment identifier is one of ours. Those of aggregates by no field
+// isExID reports whether an experiment identifier is one of ours. Identifiers of aggregates by no field
 // and by all of them, which is no aggregate, are not.
 func isExID(b []byte) bool {
 	id := binary.BigEndian.Uint16(b)

@@ -16,8 +16,8 @@ const (
 	ModuleLast  = 0x7f
 )
 
-// OptionModule is the type of module options, also that of the delay option: which of the two
-// an option is follows from its length.
+// OptionModule is the type of module options, and of the delay option: which of the two an
+// option is follows from its length.
 const OptionModule = 0x3e
 
 // A ModuleOption is additional data beside a mark. No module has 15 bytes.

@@ -37,7 +37,7 @@ var optionLayouts = []optionLayout{
 	{modules: wire.Delay | wire.Loss, aggregate: true, tagged: true, lossLength: 9, padding: "\x00"},
 }
 
-// optionHead is the size of an option's type and length, and that of a header's head.
+// optionHead is the size of an option's type and length, and of a header's head.
 const optionHead = 2
 
 // layoutOf returns the layout of marks that carry what m does.

@@ -71,12 +71,12 @@ func insert(packet []byte, enc wire.Encoding, m Mark, port uint16) ([]byte, erro
 // Extract is the inverse of Insert: it returns the packet as it was before it
 // was marked, the mark and the encoding in which it travelled. UDP packets to
 // other ports than port are not marks. The original's IPv4 header checksum is
-// recomputed, after that of the marked packet was verified. In IPIP and UDP the
-// original's DSCP and TTL are those of the outer header, as are congestion marks
+// recomputed, after the marked packet's checksum was verified. In IPIP and UDP the
+// original's DSCP and TTL are taken from the outer header, as are congestion marks
 // (RFC 6040): routers see no other.
 //
 // The error is ErrNotMark for an unmarked packet, for a fragment and for a
-// tunnel between other addresses than those of the inner packet; ErrMalformed,
+// tunnel between other addresses than the inner packet's; ErrMalformed,
 // ErrShort, ErrVersion, ErrLength or ErrChecksum for a broken packet.
 func Extract(packet []byte, port uint16) ([]byte, Mark, wire.Encoding, error) {
 	original, m, enc, err := extract(packet, port)
@@ -113,7 +113,7 @@ func extract(packet []byte, port uint16) (original []byte, m Mark, enc wire.Enco
 func HasTicks(e wire.Encoding) bool { return !e.Applies(wire.ClassForwarded) }
 
 // HasReceived reports whether a mark with Delay in an encoding has room for the time of a waypoint:
-// those of Pillion that are no option of a transport have.
+// Pillion's encodings that are no option of a transport have.
 func HasReceived(e wire.Encoding) bool {
 	return !HasTicks(e) && e.Carries()&wire.CarriesSparse != 0
 }

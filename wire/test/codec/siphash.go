@@ -5,7 +5,7 @@ import (
 	"math/bits"
 )
 
-// A Key is that of SipHash: two words of 64 bits in little-endian order.
+// A Key of SipHash: two words of 64 bits in little-endian order.
 type Key [16]byte
 
 // sipState is the state of SipHash-2-4 (Aumasson, Bernstein 2012).

@@ -27,7 +27,7 @@ const (
 )
 
 // AppendHeader appends a header that is followed by one of type next: the options in the
-// order in which the struct has them, those of IOAM at multiples of four bytes, and padding
+// order in which the struct has them, IOAM options at multiples of four bytes, and padding
 // to a multiple of eight. It is the form in which Pillion writes them.
 func AppendHeader(b []byte, next uint8, h Header) []byte {
 	begin := len(b)

@@ -29,7 +29,7 @@ const (
 // tagLength is the size of a tag in bytes.
 const tagLength = 4
 
-// FlowKey derives the key of a flow from that of a pair of hosts. Ports are zero for a
+// FlowKey derives the key of a flow from the key of a pair of hosts. Ports are zero for a
 // protocol that has none. IPv4 addresses are not mapped to IPv6.
 func FlowKey(pair Key, src, dst netip.Addr, sport, dport uint16, protocol uint8) Key {
 	version := uint8(6)
@@ -49,7 +49,7 @@ func FlowKey(pair Key, src, dst netip.Addr, sport, dport uint16, protocol uint8)
 	return flow
 }
 
-// kinds are those of encodings whose marks have one kind, whatever they carry.
+// kinds are the kinds of encodings whose marks have one kind, whatever they carry.
 var kinds = map[wire.Encoding]uint8{wire.IOAME2E: TagIOAME2E, wire.IOAMTrace: TagIOAMTrace, wire.PDM: TagPDM, wire.AltMark: TagAltMark}
 
 // ComputeTag returns the tag of a mark in an encoding that is sent near a time: within 34 s of

@@ -9,12 +9,12 @@ import (
 )
 
 // The experimental option of UDP (RFC 9868) and its experiment identifiers: ExIDSparse is
-// that of marks with Sparse.
+// for marks with Sparse.
 const (
 	OptionKind = 127
 	ExID       = 0x504c
 	ExIDSparse = 0x504d
-	// ExIDAggregate, plus the fields, is that of marks with Aggregate.
+	// ExIDAggregate, plus the fields, is for marks with Aggregate.
 	ExIDAggregate = 0x5060
 
 	experimentLength       = 12
