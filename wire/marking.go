@@ -19,7 +19,7 @@ const (
 // Marking has the settings of marks that are the same from the specification of a session through the task of a
 // source to the constants of its programs: each layer embeds it. The zero value of a setting is its default. Tags
 // name the settings in YAML, JSON and on the command line (package kong reads them); package session has defaults,
-// bounds and descriptions. docs/session.md shows these comments.
+// bounds and descriptions. docs/reference/session.md shows these comments.
 type Marking struct {
 	// StampEvery has one in N packets of a fast flow, chosen at random, carry a time stamp, and
 	// every packet of a flow with fewer than 8 N packets per second. All are numbered. 1 stamps

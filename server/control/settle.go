@@ -194,7 +194,7 @@ func (c *Control) agentFaults(r *record, name string, now time.Time) (faults []s
 		add(a.duplicated, "agent", "give each agent a name and a data directory of its own", "two processes use the name %s", name)
 	}
 	if r.refused[name] != "" {
-		add(time.Time{}, "conflict", "change one of the sessions; docs/session.md lists what cannot be combined", "%s: %s", name, r.refused[name])
+		add(time.Time{}, "conflict", "change one of the sessions; docs/reference/session.md lists what cannot be combined", "%s: %s", name, r.refused[name])
 	}
 	if a.fault != "" {
 		add(time.Time{}, "tasks", adviceLog, "%s did not accept its tasks: %s", name, a.fault)

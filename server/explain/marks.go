@@ -70,7 +70,7 @@ func (e *Evidence) judgePlan(r *report, create string) {
 		return
 	}
 	for _, p := range e.Plan.Problems {
-		r.add(session.CheckSession, session.LevelError, "not possible: "+p.Field+": "+p.Message, "correct what the problem names; docs/session.md lists what cannot be combined")
+		r.add(session.CheckSession, session.LevelError, "not possible: "+p.Field+": "+p.Message, "correct what the problem names; docs/reference/session.md lists what cannot be combined")
 	}
 	for _, warning := range e.Plan.Warnings {
 		r.add(session.CheckSession, session.LevelWarning, warning, create+" --dry-run shows the plan")
@@ -126,7 +126,7 @@ func (e *Evidence) judgeMarks(r *report) {
 			"run pillion doctor again in "+quantity.FormatDuration(max(time.Second, settleTime+countMin-age)))
 	case e.Sent > 0:
 		r.add(session.CheckMarks, session.LevelError, fmt.Sprintf("%s left %s, and no mark was read: they are lost, or the marks are removed%s", quantity.Count(e.Sent, "marked packet"), within, between),
-			use+"docs/troubleshooting.md")
+			use+"docs/howto/troubleshooting.md")
 	case failed:
 		r.add(session.CheckMarks, session.LevelError, "path validation found that marked packets do not arrive, so none is marked"+between, use+"pillion session show "+name)
 	case e.Limited:
@@ -140,7 +140,7 @@ func (e *Evidence) judgeMarks(r *report) {
 		if filters != "" {
 			filters = " (" + filters + ")"
 		}
-		r.add(session.CheckMarks, session.LevelWarning, found, "send traffic that the session selects"+filters+": it sends none itself; docs/troubleshooting.md explains the counters of pillion session show "+name)
+		r.add(session.CheckMarks, session.LevelWarning, found, "send traffic that the session selects"+filters+": it sends none itself; docs/howto/troubleshooting.md explains the counters of pillion session show "+name)
 	}
 }
 
