@@ -1125,7 +1125,7 @@ func (x *Pair) GetDestination() string {
 // Reason is one finding about why packets are measured or not.
 type Reason struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// An agent, "A and B" for what concerns both, or "A > B" for a direction.
+	// An agent, "A and B", by name, for what concerns both, or "A > B" for a direction.
 	Where string `protobuf:"bytes,1,opt,name=where,proto3" json:"where,omitempty"`
 	// What was checked, such as agent, version, clocks, session, source, destination, marks or room.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`

@@ -154,7 +154,7 @@ func endMeasurement(ctx context.Context, client *api.Client, name string) {
 // findings are, in this order: both ends with the checks of their hosts, their clocks, and both directions with routes and paths.
 func (w *way) findings() []finding {
 	var all []finding
-	both := w.there.at(w.ends[0].name + " and " + w.ends[1].name)
+	both := w.there.at(min(w.there.from, w.there.to) + " and " + max(w.there.from, w.there.to))
 	for i := range w.ends {
 		all = append(all, w.there.at(w.ends[i].name)...)
 		all = append(all, w.ends[i].host(w.ends[1-i].name, slices.Concat(w.there.reasons, w.back.reasons))...)

@@ -53,14 +53,14 @@ func (e *Evidence) judgeAgent(r *report, a control.Agent) {
 }
 
 // judgeClocks compares the offset that was measured between two clocks with what their daemons say.
-func (e *Evidence) judgeClocks(r *report) {
+func (e *Evidence) judgeClocks(r *report, ends []control.Agent) {
 	if e.Source.State == "" || e.Destination.State == "" {
 		return
 	}
 	const advice = "apt install chrony on both hosts, and compare with chronyc tracking; loss and reordering do not depend on clocks up to 17 s"
 	var unsynchronised []string
 	claimed := int64(0)
-	for _, a := range []control.Agent{e.Source, e.Destination} {
+	for _, a := range ends {
 		if !a.Clock.Synchronised {
 			unsynchronised = append(unsynchronised, a.Name)
 		}

@@ -6,6 +6,7 @@ package explain
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"pillion.dev/server/control"
@@ -56,8 +57,10 @@ func (e *Evidence) Reasons() []session.Reason {
 		e.judgeAgent(r, a)
 		all = append(all, r.found...)
 	}
-	r := &report{where: e.Source.Name + " and " + e.Destination.Name}
-	e.judgeClocks(r)
+	ends := []control.Agent{e.Source, e.Destination} // by name: it is the same for both directions
+	slices.SortFunc(ends, func(a, b control.Agent) int { return strings.Compare(a.Name, b.Name) })
+	r := &report{where: ends[0].Name + " and " + ends[1].Name}
+	e.judgeClocks(r, ends)
 	all = append(all, r.found...)
 	r = &report{where: e.Source.Name + " > " + e.Destination.Name}
 	if e.Session != nil {

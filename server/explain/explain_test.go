@@ -2,6 +2,7 @@ package explain
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -140,6 +141,24 @@ func TestReasonIsGivenOnce(t *testing.T) {
 	}
 	if count["away"] != 1 || count["no room"] != 1 {
 		t.Errorf("%v in %+v", count, e.Reasons())
+	}
+}
+
+// TestBothDirectionsSayTheSameOfBothEnds: what concerns both ends does not differ, so that it can be shown once.
+func TestBothDirectionsSayTheSameOfBothEnds(t *testing.T) {
+	of := func(e *Evidence) (all []session.Reason) {
+		e.Source.Clock.Synchronised, e.Destination.Clock.Synchronised = false, false
+		for _, one := range e.Reasons() {
+			if one.Name == "clocks" {
+				all = append(all, one)
+			}
+		}
+		return all
+	}
+	there, back := sound(), sound()
+	back.Source, back.Destination = back.Destination, back.Source
+	if a, b := of(there), of(back); len(a) != 1 || !slices.Equal(a, b) {
+		t.Errorf("%+v, back %+v", a, b)
 	}
 }
 

@@ -33,7 +33,8 @@ func (s *sessions) ExplainPair(ctx context.Context, request *pillionv1.ExplainPa
 		Source: s.endOf(source, scope), Destination: s.endOf(destination, scope), Version: version.Short(), Limited: scope != nil, Now: s.now(),
 		Session: s.measuring(source, destination, request.GetSession(), scope),
 	}
-	if list := slices.Concat(s.clocks.Latest(source, destination), s.clocks.Latest(destination, source)); len(list) > 0 {
+	first, second := min(source, destination), max(source, destination)
+	if list := slices.Concat(s.clocks.Latest(first, second), s.clocks.Latest(second, first)); len(list) > 0 {
 		evidence.Clock = &list[0]
 	}
 	if evidence.Measured() {

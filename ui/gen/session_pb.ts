@@ -749,7 +749,7 @@ export const PairSchema: GenMessage<Pair> = /*@__PURE__*/
  */
 export type Reason = Message<"pillion.v1.Reason"> & {
   /**
-   * An agent, "A and B" for what concerns both, or "A > B" for a direction.
+   * An agent, "A and B", by name, for what concerns both, or "A > B" for a direction.
    *
    * @generated from field: string where = 1;
    */
