@@ -21,9 +21,15 @@ export function useReasons(source: string, destination: string, session: string,
   return { reasons: asked?.value.value, fault: asked?.fault.value };
 }
 
-/** What is wrong, errors first, each once. */
+/** Errors come first, then what concerns a direction, then what concerns hosts. */
+const rank = (r: Reason): number => (r.level === "error" ? 0 : r.where.includes(" > ") ? 1 : 2);
+
+/** What is wrong, each once, the most important first. */
 export function faults(reasons: readonly Reason[]): Reason[] {
-  const wrong = ["error", "warning"].flatMap((level) => reasons.filter((r) => r.level === level));
+  const wrong = reasons.filter((r) => r.level !== "ok").sort((a, b) => rank(a) - rank(b));
   const same = (a: Reason, b: Reason): boolean => a.where === b.where && a.name === b.name && a.found === b.found;
   return wrong.filter((r, i) => wrong.findIndex((other) => same(r, other)) === i);
 }
+
+/** Why a direction has no packets: the first fault that can take them away. */
+export const cause = (reasons: readonly Reason[]): Reason | undefined => faults(reasons).find((r) => rank(r) < 2);

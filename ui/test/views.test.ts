@@ -93,7 +93,7 @@ test.each(Object.entries(scopes))("a viewer with a scope of %s sees nothing beyo
     if (!updates) await screenshot(page, `scope-${kind}-${name}`, "light");
   }
   await visit("#/pair/berlin/oslo");
-  await page.getByText("Nothing of this pair is visible").waitFor();
+  await page.getByText("this token does not show packets from berlin to oslo").waitFor();
   expect(wrong).toEqual([]);
   clean();
   await close();

@@ -1,7 +1,7 @@
 // Why a pair has no data, and what to do.
 import { operates } from "../../data/account.ts";
 import { agents } from "../../data/agents.ts";
-import { faults, type Explained } from "../../data/reasons.ts";
+import { cause, faults, type Explained } from "../../data/reasons.ts";
 import { href } from "../../data/route.ts";
 import { selected } from "../../data/selector.ts";
 import { lengthOf } from "../../data/span.ts";
@@ -58,6 +58,6 @@ export function Why({ source, destination, explained, fault = explained.find((e)
 
 /** Why one direction is empty. */
 export function missingWords({ reasons }: Explained, source: string, destination: string): string | undefined {
-  const first = reasons && faults(reasons)[0];
+  const first = reasons && cause(reasons);
   return first ? `${first.where}: ${first.found}.` : reasons && `No packets from ${source} to ${destination} in this period.`;
 }
