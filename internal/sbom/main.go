@@ -1,6 +1,6 @@
 // Command sbom writes the software bill of materials of a release (CycloneDX 1.6, JSON):
 // its programs, the Go modules that their build information names, and the npm packages
-// of the page. The same files give the same bytes: there is no time of writing, and the
+// of the page and of reports. The same files give the same bytes: there is no time of writing, and the
 // serial number derives from the content.
 package main
 
