@@ -3,6 +3,7 @@ package duckdb
 import (
 	"math"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -69,6 +70,46 @@ func TestFlowsSampled(t *testing.T) {
 		want := all.Flows[i]
 		if f.Sport != want.Sport || f.Packets != want.Packets || math.Abs(f.Delay.Quantile(0.5)/want.Delay.Quantile(0.5)-1) > 0.2 || math.IsNaN(hardly.Flows[i].Delay.Quantile(0.5)) {
 			t.Errorf("got %+v, want %+v", f, want)
+		}
+	}
+}
+
+// TestManyFlows: flows beyond the limit are counted, and those within it have their histograms, named in a
+// statement or, if they are many, chosen again.
+func TestManyFlows(t *testing.T) {
+	const all = 1500
+	var rows []flowRow
+	for i := range all {
+		rows = append(rows, flowOf(second(1, "s", "a", 1+i, 1<<20), "192.0.2.1", "192.0.2.2", "udp", 1+i, 443))
+	}
+	a := flowArchive(t, "b", rows...)
+	for _, row := range []struct {
+		name   string
+		change func(*archive.Flows)
+		read   int
+		found  int64
+	}{
+		{"few", func(q *archive.Flows) { q.Limit = 20 }, 20, all},
+		{"many", func(q *archive.Flows) { q.Limit = 1200 }, 1200, all},
+		{"searched", func(q *archive.Flows) { q.Limit, q.Search = 5000, "192.0.2.1:1" }, 0, 0}, // all ports that begin with 1
+		{"of a search, by a quantile", func(q *archive.Flows) { q.Limit, q.Search, q.Order = 5, "192.0.2.1:99", "p99" }, 5, 11},
+	} {
+		answer := flowsOf(t, a, row.change)
+		if row.read == 0 {
+			for i := range all {
+				if text := strconv.Itoa(1 + i); text[0] == '1' {
+					row.read++
+					row.found++
+				}
+			}
+		}
+		if len(answer.Flows) != row.read || answer.Found != row.found {
+			t.Errorf("%s: %d flows of %d, want %d of %d", row.name, len(answer.Flows), answer.Found, row.read, row.found)
+		}
+		for _, f := range answer.Flows {
+			if f.Packets != uint64(f.Sport) || f.Delay.Histogram.Counts == nil || f.Delay.Count != f.Packets || math.IsNaN(f.Delay.Quantile(0.5)) {
+				t.Errorf("%s: got %+v", row.name, f)
+			}
 		}
 	}
 }
