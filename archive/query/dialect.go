@@ -69,7 +69,7 @@ type Dialect struct {
 	TimeNs, Source string
 	// Constant is not mistaken for a column where rows of several nodes come together.
 	Constant string
-	// Hash of columns, not negative when it is converted by ToInt.
+	// Hash of columns, an unsigned integer that ToInt converts without an error.
 	Hash string
 	// Tuple is a condition: a tuple of values is among the columns of a subquery, of which the rest is given.
 	Tuple string
@@ -81,7 +81,7 @@ type Dialect struct {
 	// NullPrefix of columns that say which values of lists are null; empty: lists can be null.
 	NullPrefix string
 
-	// Saturated is the sum of unsigned integers, at most the largest; Floats that of numbers, 0 for null.
+	// Saturated is the sum of unsigned integers, at most the largest; Floats is the sum of numbers, 0 for null.
 	Saturated, Floats string
 	// Measured is true of rows with a distribution whose count is a column.
 	Measured func(count, of string) string
@@ -89,10 +89,10 @@ type Dialect struct {
 	Total string
 	// Histogram are a distribution's bounds, counts, offsets and unknown offsets, named h1 to h4.
 	Histogram func(of, measured string) string
-	// OffsetSum adds up offsets o, of which u are unknown; NoOffsets is that of none.
+	// OffsetSum adds up offsets o, of which u are unknown; NoOffsets is null, of the same type.
 	OffsetSum, NoOffsets string
 
-	// Summands are what rows of flows add up to. Value is that of a row, and Merge the sum of values.
+	// Summands are what rows of flows add up to.
 	Summands []Summand
 	// One is the number 1 of each row.
 	One string

@@ -80,7 +80,7 @@ func (q *seriesReader) readLines(ctx context.Context) error {
 	return err
 }
 
-// labelsOf are the labels of a row, the first of which is at a column.
+// labelsOf are the labels of a row, from a column on.
 func (q *seriesReader) labelsOf(r answer.Row, at int) []string {
 	values := make([]string, len(q.labels))
 	for i := range values {
