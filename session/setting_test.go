@@ -56,3 +56,31 @@ func TestCompleteMarking(t *testing.T) {
 		}
 	}
 }
+
+// TestSettingFields: the pointer of a setting is to the field of its name, and each setting of marks is described.
+func TestSettingFields(t *testing.T) {
+	var spec Spec
+	of, described := reflect.ValueOf(&spec).Elem(), map[any]bool{}
+	for _, field := range reflect.VisibleFields(of.Type()) {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		for _, s := range Settings() {
+			if s.Name == name && s.Field != nil {
+				at := of.FieldByIndex(field.Index).Addr().Interface()
+				if described[at] = true; s.Field(&spec) != at {
+					t.Errorf("setting %s is another field", name)
+				}
+			}
+		}
+	}
+	for _, s := range Settings() {
+		if s.Field != nil && !described[s.Field(&spec)] {
+			t.Errorf("setting %s has no field of its name", s.Name)
+		}
+	}
+	marking := reflect.ValueOf(&spec.Marking).Elem()
+	for i := range marking.NumField() {
+		if name := marking.Type().Field(i).Name; name != "Sampling" && !described[marking.Field(i).Addr().Interface()] {
+			t.Errorf("no setting describes %s", name)
+		}
+	}
+}
