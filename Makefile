@@ -396,8 +396,8 @@ fuzz: ## run each fuzz target for FUZZTIME (60s)
 
 # Packages whose goroutines share state. Not archive/duckdb, which takes ten minutes under
 # the detector.
-RACEPACKAGES = ./bus ./agent/identity ./agent/loader ./agent/oml ./agent/report ./agent/service ./agent/spool ./agent/validation \
-	./measure/... ./omsp/... ./server/... ./session
+RACEPACKAGES = ./bus ./agent/identity ./agent/loader ./agent/oml ./agent/service ./agent/spool ./agent/validation \
+	./measure/... ./oml/report ./omsp/... ./server/... ./session
 
 # A test that computes for long in one goroutine: the detector finds nothing in it, and makes
 # it ten times slower.

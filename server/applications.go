@@ -4,22 +4,61 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/netip"
 	"os"
 	"strings"
 	"time"
 
-	"pillion.dev/omsp/collect"
+	"pillion.dev/archive"
+	"pillion.dev/measure/application"
 	"pillion.dev/server/event"
-	"pillion.dev/server/oml"
+	"pillion.dev/server/ingest"
+	"pillion.dev/server/store"
 )
+
+// ApplicationOptions are what the backend for applications works with.
+type ApplicationOptions struct {
+	Store   store.Store
+	Ingest  *ingest.Ingest
+	Archive archive.Archive
+	// Clock says when domains and tables are used, and from when they are unused for too long.
+	Clock interface {
+		Now() time.Time
+		Cutoff() time.Time
+	}
+	// Domains and tables that one source may create, and its connections; zero: the default.
+	Domains, Tables, Connections int
+	// Refused is called with what is refused from a source because of a quota.
+	Refused  func(source string, err error)
+	Feedback application.Feedback
+	Log      *slog.Logger
+}
+
+// ApplicationBackend stores what applications report.
+type ApplicationBackend interface {
+	// Adopt names a relayed stream; see ingest.Ingest.
+	Adopt(b archive.Batch) (archive.Batch, error)
+	// Follow takes over what other servers of the fleet change, until the context ends.
+	Follow(ctx context.Context) error
+	Collector() application.Collector
+	Close() error
+}
+
+var openBackend func(ApplicationOptions) (ApplicationBackend, error)
+
+// RegisterApplications sets what opens the backend for applications. Without it the server accepts
+// nothing from them.
+func RegisterApplications(open func(ApplicationOptions) (ApplicationBackend, error)) {
+	openBackend = open
+}
 
 // applications are the listeners for OMSP clients: unauthenticated on loopback, with
 // a token elsewhere.
 type applications struct {
-	backend   *oml.Backend
-	collector *collect.Collector
+	backend   ApplicationBackend
+	collector application.Collector
 	listeners []listener
 }
 
@@ -30,14 +69,18 @@ type listener struct {
 }
 
 func (s *server) openApplications() (err error) {
-	if s.config.OMLOff {
+	if s.config.OMLOff || openBackend == nil {
 		return nil
 	}
 	a := &applications{}
-	if a.backend, err = oml.New(s.store, s.ingest, s.archive, oml.Quota{Domains: s.config.Quotas.Domains, Tables: s.config.Quotas.Tables}, s.clock, s.log); err != nil {
+	a.backend, err = openBackend(ApplicationOptions{
+		Store: s.store, Ingest: s.ingest, Archive: s.archive, Clock: s.clock, Domains: s.config.Quotas.Domains, Tables: s.config.Quotas.Tables,
+		Connections: s.config.Quotas.Applications, Refused: s.refusals.Source, Feedback: application.Feedback(s.config.OMLFeedback), Log: s.log,
+	})
+	if err != nil {
 		return err
 	}
-	a.collector = collect.New(collect.Options{Backend: a.backend, PerSource: s.config.Quotas.Applications, Refused: s.refusals.Source, Log: s.log, Feedback: collect.Feedback(s.config.OMLFeedback)})
+	a.collector = a.backend.Collector()
 	s.applications = a
 	s.ingest.Adopt(a.backend.Adopt)
 	token, err := s.applicationToken()
@@ -105,7 +148,7 @@ func (s *server) applicationToken() (string, error) {
 
 // thin asks applications for fewer samples while the archive queue is long.
 func (s *server) thin(ctx context.Context, ticks <-chan time.Time) {
-	var policy collect.Thinning
+	var policy application.Thinning
 	for {
 		select {
 		case <-ctx.Done():

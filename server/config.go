@@ -17,10 +17,9 @@ import (
 	"pillion.dev/internal/document"
 	"pillion.dev/internal/quantity"
 	"pillion.dev/measure"
-	"pillion.dev/omsp/collect"
+	"pillion.dev/measure/application"
 	"pillion.dev/server/alarm"
 	"pillion.dev/server/notify"
-	"pillion.dev/server/oml"
 	"pillion.dev/server/otlp"
 )
 
@@ -237,7 +236,7 @@ func (c Config) Complete() (Config, error) {
 	faults = append(faults, err)
 	_, err = c.outbound()
 	faults = append(faults, err)
-	_, err = collect.ParseFeedback(c.OMLFeedback)
+	_, err = application.ParseFeedback(c.OMLFeedback)
 	within("oml_feedback", err)
 	c.LossEvent, err = c.LossEvent.complete()
 	faults = append(faults, err)
@@ -322,7 +321,7 @@ func prefixes(key string, texts []string) ([]netip.Prefix, error) {
 
 // retention returns the retention of a stream for which the API set none.
 func (c Config) retention(stream string) archive.Retention {
-	if _, named := c.Retention[stream]; stream == oml.Tables.Name && !named {
+	if _, named := c.Retention[stream]; stream == application.Tables && !named {
 		return archive.Retention{} // it maps the other OML streams to their tables
 	}
 	for _, from := range []map[string]Retention{c.Retention, defaultRetention} {

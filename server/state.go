@@ -15,15 +15,15 @@ import (
 	"pillion.dev/bus"
 	"pillion.dev/internal/every"
 	local "pillion.dev/internal/store"
+	"pillion.dev/measure/application"
 	"pillion.dev/server/alarm"
 	"pillion.dev/server/authority"
 	"pillion.dev/server/control"
-	"pillion.dev/server/oml"
 	"pillion.dev/server/store"
 )
 
 // collections are the state that the servers of a fleet share.
-var collections = slices.Concat(authority.Collections, control.Collections, alarm.Collections, oml.Collections)
+var collections = slices.Concat(authority.Collections, control.Collections, alarm.Collections, []string{application.Collection})
 
 // ErrState is a state that the state of a fleet contradicts.
 var ErrState = errors.New("the fleet has another state")

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"pillion.dev/measure/point"
-	_ "pillion.dev/send/traffic" // registers the point send
 	"pillion.dev/wire/fivetuple"
 )
 

@@ -2,18 +2,19 @@ package loader
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
 
-	"pillion.dev/agent/capture"
+	"pillion.dev/agent/runner"
 	"pillion.dev/measure"
 )
 
 // Capture is a device whose packet headers are reported.
 type Capture struct {
 	Device string `yaml:"device"`
-	// Filter in the language of package capture; empty for all packets.
+	// Filter in a subset of the tcpdump filter language; empty for all packets.
 	Filter string `yaml:"filter"`
 	// Snap is the snapshot length, bytes; default 256.
 	Snap int `yaml:"snap"`
@@ -21,13 +22,31 @@ type Capture struct {
 	Promiscuous bool `yaml:"promiscuous"`
 }
 
-func (c Capture) options() capture.Options {
-	return capture.Options{Device: c.Device, Filter: c.Filter, Snap: c.Snap, Promiscuous: c.Promiscuous}
+// Capturer captures packet headers.
+type Capturer interface {
+	// Check reports what is wrong with a capture.
+	Check(c Capture) error
+	// Points are those of its rows.
+	Points() []*measure.Schema
+	// Run captures until the context ends or the device goes down, and reports counters once in each
+	// interval.
+	Run(ctx context.Context, c Capture, interval time.Duration, sink runner.Sink) error
 }
+
+var capturer Capturer
+
+// RegisterCapturer adds the code that captures. Without it no capture is valid.
+func RegisterCapturer(c Capturer) { capturer = c }
+
+var errCapturer = errors.New("this program cannot capture")
 
 // Check reports what is wrong with it.
 func (c Capture) Check() error {
-	if err := c.options().Check(); err != nil {
+	err := errCapturer
+	if capturer != nil {
+		err = capturer.Check(c)
+	}
+	if err != nil {
 		return fmt.Errorf("capture on device %q: %w", c.Device, err)
 	}
 	return nil
@@ -46,14 +65,9 @@ func (l *Loader) capture(ctx context.Context) {
 }
 
 func (l *Loader) captureOn(ctx context.Context, c Capture) {
-	options := c.options()
-	options.Sink, options.Every = capture.Sink(l.options.Sink), l.options.Interval
-	options.Tallied = func(t capture.Tally) {
-		l.options.Sink(&capture.Counts, t.Sample(time.Now(), c.Device))
-	}
 	logged := ""
 	for ctx.Err() == nil {
-		_, err := capture.Run(ctx, options)
+		err := capturer.Run(ctx, c, l.options.Interval, l.options.Sink)
 		if err != nil && err.Error() != logged {
 			logged = err.Error()
 			l.log.Warn("capture packets", "device", c.Device, "error", err)
@@ -67,8 +81,8 @@ func (l *Loader) captureOn(ctx context.Context, c Capture) {
 
 // CapturePoints are the points that captures need.
 func CapturePoints(captures []Capture) []*measure.Schema {
-	if len(captures) == 0 {
+	if len(captures) == 0 || capturer == nil {
 		return nil
 	}
-	return append(capture.Points(), &capture.Counts)
+	return capturer.Points()
 }

@@ -2,82 +2,65 @@ package loader
 
 import (
 	"context"
+	"errors"
 	"log/slog"
-	"net"
-	"sync"
+	"strings"
 	"testing"
 	"time"
 
-	"pillion.dev/internal/netns"
-	"pillion.dev/internal/test/hang"
-	"pillion.dev/internal/test/namespace"
+	"pillion.dev/agent/runner"
 	"pillion.dev/measure"
 )
 
-// shelf counts the rows of points.
-type shelf struct {
-	mu   sync.Mutex
-	rows map[string]int64
-	came chan struct{}
-}
+// fakeCapturer reports one row and waits.
+type fakeCapturer struct{ interval time.Duration }
 
-func newShelf() *shelf { return &shelf{rows: map[string]int64{}, came: make(chan struct{}, 1)} }
+var fakeRow = &measure.Schema{Name: "fake", Fields: []measure.Field{measure.TimeField}}
 
-func (s *shelf) put(schema *measure.Schema, _ measure.Sample) { s.add(schema.Name) }
-
-func (s *shelf) add(point string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.rows[point]++
-	select {
-	case s.came <- struct{}{}:
-	default:
+func (fakeCapturer) Check(c Capture) error {
+	if c.Filter != "" {
+		return errors.New("bad filter")
 	}
+	return nil
 }
 
-func (s *shelf) of(point string) int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.rows[point]
+func (fakeCapturer) Points() []*measure.Schema { return []*measure.Schema{fakeRow} }
+
+func (f *fakeCapturer) Run(ctx context.Context, _ Capture, interval time.Duration, sink runner.Sink) error {
+	f.interval = interval
+	sink(fakeRow, measure.Sample{measure.TimeValue(time.Now())})
+	<-ctx.Done()
+	return ctx.Err()
 }
 
-// TestCaptureOnADevice: headers become rows, with the counters at the end.
-func TestCaptureOnADevice(t *testing.T) {
-	namespace := namespace.New(t)
+// TestCapturer: a program without code that captures refuses captures; a registered one runs.
+func TestCapturer(t *testing.T) {
+	before := capturer
+	t.Cleanup(func() { capturer = before })
+	capturer = nil
+	if err := (Capture{Device: "lo"}).Check(); !errors.Is(err, errCapturer) || len(CapturePoints([]Capture{{}})) != 0 {
+		t.Errorf("without a capturer: %v", err)
+	}
+	fake := &fakeCapturer{}
+	RegisterCapturer(fake)
+	if err := (Capture{Device: "lo", Filter: "x"}).Check(); err == nil || !strings.Contains(err.Error(), `device "lo": bad filter`) {
+		t.Errorf("got %v", err)
+	}
+	if points := CapturePoints([]Capture{{}}); len(points) != 1 || len(CapturePoints(nil)) != 0 {
+		t.Errorf("points %v", points)
+	}
 	kept := newShelf()
-	c := Capture{Device: "lo", Filter: "udp dst port 5000"}
 	l := &Loader{options: Options{Sink: kept.put, Interval: time.Hour}, log: slog.New(slog.DiscardHandler)}
 	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	var capturing sync.WaitGroup
-	capturing.Go(func() {
-		if err := netns.Do(namespace, func() error { l.captureOn(ctx, c); return nil }); err != nil {
-			t.Error(err)
-		}
-	})
-	var conn net.PacketConn
-	if err := netns.Do(namespace, func() (err error) {
-		conn, err = net.ListenPacket("udp", "127.0.0.1:5000")
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	late := time.NewTimer(hang.Limit)
-	for kept.of("pcap_udp") == 0 { // until the capture has started
-		if _, err := conn.WriteTo([]byte("hello"), conn.LocalAddr()); err != nil {
-			t.Fatal(err)
-		}
-		select {
-		case <-kept.came:
-		case <-time.After(10 * time.Millisecond):
-		case <-late.C:
-			t.Fatal("no rows")
-		}
-	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		l.captureOn(ctx, Capture{Device: "lo"})
+	}()
+	<-kept.came
 	cancel()
-	capturing.Wait()
-	if n := kept.of("pcap_udp"); n != kept.of("pcap_ip") || n != kept.of("pcap_ethernet") || kept.of("pcap_counts") != 1 {
-		t.Errorf("%v", kept.rows)
+	<-ended
+	if kept.of("fake") != 1 || fake.interval != time.Hour {
+		t.Errorf("%d rows, interval %v", kept.of("fake"), fake.interval)
 	}
 }

@@ -20,15 +20,10 @@ import (
 
 	"pillion.dev/agent/spool"
 	"pillion.dev/measure"
+	"pillion.dev/measure/application"
 	"pillion.dev/omsp/collect"
 	"pillion.dev/omsp/relay"
 )
-
-// Spool is the part of spool.Spool that this package uses.
-type Spool interface {
-	Put(schema *measure.Schema, record arrow.RecordBatch) error
-	Hold(schema *measure.Schema, record arrow.RecordBatch, kept func(measure.Key, error)) error
-}
 
 // Limits of the state that applications can create.
 const (
@@ -40,23 +35,14 @@ const (
 	endsEvery = 100 * time.Millisecond
 )
 
-// Filters take the tuples of applications on their way into the spool.
-type Filters interface {
-	// Take takes a batch of one connection's tuples, and reports whether its results
-	// replace the tuples, which then are not stored. It must not keep the batch.
-	Take(schema *measure.Schema, record arrow.RecordBatch) (replaced bool)
-	// Ended says that a connection of a sender has ended.
-	Ended(domain, sender string)
-}
-
-// Backend is a collect.Backend that stores into the spool.
+// Backend is a collect.Backend that stores into the spool, and an application.AgentBackend.
 type Backend struct {
-	spool Spool
+	spool application.Spool
 	log   *slog.Logger
 	marks *marks
 	ends  *measure.Stream
 
-	filters Filters // or nil
+	filters application.Filters // or nil
 	// filtered are the last tuples of sessions that the filters have taken: after an
 	// error of the disk the client sends them again.
 	filtered map[markKey]int64
@@ -89,14 +75,25 @@ func Open(folder string, shared []string, log *slog.Logger) (*Backend, error) {
 func (b *Backend) Found(e measure.Envelope) { b.marks.found(e) }
 
 // Filter sets the filters; call it before Use.
-func (b *Backend) Filter(f Filters) { b.filters = f }
+func (b *Backend) Filter(f application.Filters) { b.filters = f }
 
 // Recorded is for spool.Options: it returns nil if the progress of all sessions is on the
 // disk.
 func (b *Backend) Recorded() error { return b.marks.recorded() }
 
+// Collector makes what serves applications.
+func (b *Backend) Collector(feedback application.Feedback, log *slog.Logger) application.Collector {
+	return collect.New(collect.Options{Backend: b, Log: log, Feedback: feedback})
+}
+
+// Origin returns domain and table of a relayed stream; false for any other and for metadata.
+func (b *Backend) Origin(schema *measure.Schema) (domain, table string, ok bool) {
+	origin, err := relay.OriginOf(schema)
+	return origin.Domain, origin.Table.Name, err == nil && !origin.IsMetadata()
+}
+
 // Use sets the spool.
-func (b *Backend) Use(s Spool) (err error) {
+func (b *Backend) Use(s application.Spool) (err error) {
 	b.spool = s
 	b.ends, err = measure.NewStream(&relay.Connections, measure.StreamOptions{Interval: endsEvery}, s.Put)
 	return err

@@ -15,6 +15,7 @@ import (
 
 	"pillion.dev/agent/spool"
 	"pillion.dev/measure"
+	"pillion.dev/measure/application"
 	"pillion.dev/omsp"
 	"pillion.dev/omsp/collect"
 	"pillion.dev/omsp/relay"
@@ -221,7 +222,7 @@ func TestBackend(t *testing.T) {
 
 // narrow accepts only small batches.
 type narrow struct {
-	Spool
+	application.Spool
 	kept int64
 }
 

@@ -14,7 +14,6 @@ import (
 	"sync"
 
 	"pillion.dev/internal/quantity"
-	"pillion.dev/send/frame"
 	"pillion.dev/session"
 )
 
@@ -74,20 +73,21 @@ type Sending struct {
 func Default() *Policy {
 	return &Policy{
 		Marking: Marking{Allowed: true, Every: 1}, Decapsulation: true, Capture: true, RouterProfiles: true,
-		Sending: Sending{Allowed: true, Rate: 10_000_000, PacketsPerSecond: 1000, Protocols: []string{frame.UDP, frame.ICMP}},
+		Sending: Sending{Allowed: true, Rate: 10_000_000, PacketsPerSecond: 1000, Protocols: []string{"udp", "icmp"}},
 	}
 }
 
 // ErrPolicy marks an invalid policy file.
 var ErrPolicy = errors.New("invalid policy")
 
-var protocols = []string{frame.UDP, frame.TCP, frame.ICMP, frame.Raw}
+// protocols are the values of the option protocol of the point send.
+var protocols = []string{"udp", "tcp", "icmp", "raw"}
 
 // Request is what a task asks to send.
 type Request struct {
 	// Target is the destination address, which the session's assignment names.
 	Target   netip.Addr
-	Protocol string // as in package frame
+	Protocol string // one of those of Sending
 	// The most that the task will send.
 	BitsPerSecond, PacketsPerSecond int64
 }

@@ -1,11 +1,17 @@
 package runner
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/netip"
 	"slices"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"pillion.dev/agent/validation"
 	"pillion.dev/session"
@@ -154,4 +160,30 @@ func (s *deviceSource) unproven() map[netip.Addr]bool {
 		}
 	}
 	return addresses
+}
+
+// Unicast returns the first address of a peer to which packets can be sent, and the
+// interface of the route.
+func Unicast(peer session.Peer) (device string, to netip.Addr, err error) {
+	var reasons []error
+	for _, text := range peer.Addresses {
+		to, err := netip.ParseAddr(text)
+		if err != nil {
+			reasons = append(reasons, fmt.Errorf("read address of %s: %w", peer.Agent, err))
+			continue
+		}
+		device, err := routeDevice(to)
+		if err != nil {
+			reasons = append(reasons, err)
+			continue
+		}
+		// The address of a network or its broadcast address has a route of another type.
+		routes, err := netlink.RouteGet(net.IP(to.AsSlice()))
+		if err != nil || len(routes) == 0 || routes[0].Type != unix.RTN_UNICAST {
+			reasons = append(reasons, fmt.Errorf("%v is not the unicast address of another host", to))
+			continue
+		}
+		return device, to, nil
+	}
+	return "", to, cmp.Or(errors.Join(reasons...), fmt.Errorf("%s has no address", peer.Agent))
 }

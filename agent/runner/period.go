@@ -41,3 +41,24 @@ func (t period) over(now moment, interval time.Duration) bool {
 
 // length is how long the period is, by the monotonic clock.
 func (t period) length(now moment) time.Duration { return now.steady - t.begun.steady }
+
+// Periods calls emit at the end of each interval, and for the last period when ended is closed, by
+// the clocks of the runner: with the time and the length of the period.
+func (o Options) Periods(interval time.Duration, ended <-chan struct{}, emit func(at time.Time, length time.Duration)) {
+	period := begin(o.now(), interval)
+	for {
+		wait := time.NewTimer(min(interval, max(period.next.Sub(o.now().day), time.Millisecond)))
+		select {
+		case <-ended:
+			wait.Stop()
+			now := o.now()
+			emit(now.day, period.length(now))
+			return
+		case <-wait.C:
+		}
+		if now := o.now(); period.over(now, interval) {
+			emit(now.day, period.length(now))
+			period = begin(now, interval)
+		}
+	}
+}

@@ -4,17 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/netip"
 	"sync/atomic"
 	"time"
 
-	"pillion.dev/agent/oml"
 	"pillion.dev/agent/spool"
 	"pillion.dev/bus"
 	"pillion.dev/internal/every"
 	"pillion.dev/measure"
-	"pillion.dev/omsp/collect"
+	"pillion.dev/measure/application"
 )
 
 // DefaultOML is the address of the OML collector for applications of the host; omlOff
@@ -24,14 +24,22 @@ const (
 	omlOff     = "off"
 )
 
-// applications are the applications of this host that report by OML's protocol.
+var openBackend func(folder string, shared []string, log *slog.Logger) (application.AgentBackend, error)
+
+// RegisterApplications sets what opens the backend for applications of the host, with its state in a
+// folder, and the domains that all users share. Without it applications cannot report.
+func RegisterApplications(open func(folder string, shared []string, log *slog.Logger) (application.AgentBackend, error)) {
+	openBackend = open
+}
+
+// applications are the applications of this host that report measurements of their own.
 type applications struct {
-	backend *oml.Backend
+	backend application.AgentBackend // nil: none is registered
 	// spool has only what applications report, so that it cannot evict Pillion's own rows.
 	spool     *spool.Spool
-	collector *collect.Collector
+	collector application.Collector
 	listener  net.Listener
-	policy    collect.Thinning
+	policy    application.Thinning
 	// thin is the thinning requested of applications; busy is when the server last
 	// reported overload, ns since 1970.
 	thin atomic.Int64
@@ -54,7 +62,11 @@ func checkOML(address string) error {
 // server on this host, or by OML's own.
 func (s *service) openApplications() error {
 	a := s.applications
+	if a.backend == nil {
+		return nil
+	}
 	if s.streams != nil && s.streams.reported.wanted() {
+		s.streams.reported.origin = a.backend.Origin
 		a.backend.Filter(s.streams.reported)
 	}
 	if err := a.backend.Use(a.spool); err != nil {
@@ -69,7 +81,7 @@ func (s *service) openApplications() error {
 		return nil
 	}
 	a.listener = listener
-	a.collector = collect.New(collect.Options{Backend: a.backend, Log: s.log, Feedback: collect.Feedback(s.config.OMLFeedback)})
+	a.collector = a.backend.Collector(application.Feedback(s.config.OMLFeedback), s.log)
 	go func() { s.logged("serve OML collector", a.collector.Serve(listener, "")) }()
 	s.log.Info("OML collector listening", "address", listener.Addr())
 	return nil

@@ -20,9 +20,8 @@ import (
 	"pillion.dev/internal/document"
 	"pillion.dev/internal/quantity"
 	"pillion.dev/measure"
+	"pillion.dev/measure/application"
 	"pillion.dev/measure/point"
-	"pillion.dev/omsp/collect"
-	"pillion.dev/omsp/relay"
 	"pillion.dev/session"
 )
 
@@ -124,7 +123,7 @@ func (s Stream) pipeline() (measure.Pipeline, error) {
 	if len(s.Filters) == 0 || s.Name == "" {
 		return p, fmt.Errorf("%w: stream %q of point %q: a name and filters are required", ErrConfig, s.Name, s.Point)
 	}
-	for _, taken := range []string{"oml_", relay.Prefix} {
+	for _, taken := range []string{application.Prefix, application.RelayedPrefix} {
 		if strings.HasPrefix(s.Name, taken) {
 			return p, fmt.Errorf("%w: stream %q: the prefix %s is reserved for applications", ErrConfig, s.Name, taken)
 		}
@@ -182,7 +181,7 @@ func (c Config) complete() (_ Config, err error) {
 	c.Kubernetes, err = c.Kubernetes.Complete(c.Node)
 	within("kubernetes: ", err)
 	faults = append(faults, checkOML(c.OML))
-	_, err = collect.ParseFeedback(c.OMLFeedback)
+	_, err = application.ParseFeedback(c.OMLFeedback)
 	within("oml_feedback: ", err)
 	_, err = policy.Open(c.Policy)
 	within("", err)

@@ -10,7 +10,6 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 
 	"pillion.dev/measure"
-	"pillion.dev/omsp/relay"
 )
 
 // anyDomain is a Stream.Domain that matches all.
@@ -37,6 +36,8 @@ type reported struct {
 	tree tree
 	put  measure.BatchSink
 	log  *slog.Logger
+	// origin returns domain and table of a relayed stream.
+	origin func(*measure.Schema) (domain, table string, ok bool)
 
 	mu     sync.Mutex
 	tables map[string]*table // by the name of the relayed stream
@@ -73,7 +74,7 @@ func (r *reported) wanted() bool {
 	return slices.ContainsFunc(r.tree, func(s Stream) bool { return s.Domain != "" })
 }
 
-// Take implements oml.Filters.
+// Take implements application.Filters.
 func (r *reported) Take(schema *measure.Schema, record arrow.RecordBatch) (replace bool) {
 	t := r.table(schema)
 	if t == nil {
@@ -108,13 +109,12 @@ func (r *reported) table(schema *measure.Schema) *table {
 		clear(r.tables)
 	}
 	var t *table
-	origin, err := relay.OriginOf(schema)
-	if err == nil && !origin.IsMetadata() {
+	if domain, name, ok := r.origin(schema); ok {
 		children := slices.DeleteFunc(slices.Clone(r.tree), func(s Stream) bool {
-			return s.Point != origin.Table.Name || s.Domain != anyDomain && s.Domain != origin.Domain
+			return s.Point != name || s.Domain != anyDomain && s.Domain != domain
 		})
 		if len(children) > 0 {
-			t = &table{domain: origin.Domain, schema: pointOf(schema), children: children}
+			t = &table{domain: domain, schema: pointOf(schema), children: children}
 		}
 	}
 	r.tables[schema.Name] = t
@@ -189,7 +189,7 @@ func (one *reporting) close(log *slog.Logger) error {
 	return one.branch.close(log)
 }
 
-// Ended implements oml.Filters: open windows of the sender become rows.
+// Ended implements application.Filters: open windows of the sender become rows.
 func (r *reported) Ended(domain, sender string) {
 	r.mu.Lock()
 	var ended []*reporting

@@ -14,6 +14,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"pillion.dev/agent/oml"
 	"pillion.dev/measure"
 	"pillion.dev/omsp"
 	"pillion.dev/omsp/relay"
@@ -76,6 +77,7 @@ func TestApplicationsAreFiltered(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := s.reported
+	r.origin = (&oml.Backend{}).Origin
 	if !r.Take(tuples(t, "trial", "a", 1, 2, 3, 4, 5, 6, 7, 8)) {
 		t.Error("tuples are stored although rate replaces them")
 	}
@@ -110,6 +112,7 @@ func TestUnsuitableStreams(t *testing.T) {
 	out := &taker{rows: map[string][]string{}}
 	r := newReported(tree{{Name: "rate", Domain: "*", Point: "iperf_packets", Filters: []string{"sum(length)"}, Every: time.Second, Replace: true}},
 		out.put, slog.New(slog.NewTextHandler(&text, nil)))
+	r.origin = (&oml.Backend{}).Origin
 	for range 3 {
 		if r.Take(tuples(t, "trial", "a", 1)) {
 			t.Error("tuples are lost")
@@ -126,6 +129,7 @@ func TestManySenders(t *testing.T) {
 	out := &taker{rows: map[string][]string{}}
 	r := newReported(tree{{Name: "rate", Domain: "*", Point: "iperf_packets", Filters: []string{"sum(size)"}, Samples: 2, Replace: true}},
 		out.put, slog.New(slog.NewTextHandler(&text, nil)))
+	r.origin = (&oml.Backend{}).Origin
 	for n := range reportersMax + 2 {
 		if r.Take(tuples(t, "trial", fmt.Sprint(n), 1)) != (n < reportersMax) {
 			t.Fatalf("sender %d", n)

@@ -28,7 +28,6 @@ import (
 	"pillion.dev/agent/identity"
 	"pillion.dev/agent/kubernetes"
 	"pillion.dev/agent/loader"
-	"pillion.dev/agent/oml"
 	"pillion.dev/agent/policy"
 	"pillion.dev/agent/runner"
 	"pillion.dev/agent/spool"
@@ -120,19 +119,22 @@ func (s *service) open(ctx context.Context, load func(*service) (privileged, err
 	if s.identity, err = join(ctx, s.config, s.log); err != nil {
 		return err
 	}
-	backend, err := oml.Open(s.config.Folder, s.config.OMLShared, s.log)
-	if err != nil {
-		return err
+	s.applications = &applications{}
+	if openBackend != nil {
+		backend, err := openBackend(s.config.Folder, s.config.OMLShared, s.log)
+		if err != nil {
+			return err
+		}
+		s.applications.backend = backend
 	}
 	for _, text := range store.Notices(s.config.Folder) {
 		s.log.Warn("the state of the agent is damaged", "what", text)
 	}
-	s.applications = &applications{backend: backend}
 	own, reported := s.config.shares()
-	if s.spool, err = s.openSpool(ctx, "spool", own, backend); err != nil {
+	if s.spool, err = s.openSpool(ctx, "spool", own); err != nil {
 		return err
 	}
-	if s.applications.spool, err = s.openSpool(ctx, "spool-applications", reported, backend); err != nil {
+	if s.applications.spool, err = s.openSpool(ctx, "spool-applications", reported); err != nil {
 		return err
 	}
 	points, err := s.config.hostPoints()
@@ -277,8 +279,11 @@ func (s *service) loaderUsage() *host.Usage { return s.current().Usage }
 const spoolWait = 3 * time.Second
 
 // openSpool opens a spool of that size in a folder of the data directory.
-func (s *service) openSpool(ctx context.Context, name string, size int64, backend *oml.Backend) (opened *spool.Spool, err error) {
-	options := spool.Options{LimitBytes: size, Found: backend.Found, Recorded: backend.Recorded, Log: s.log}
+func (s *service) openSpool(ctx context.Context, name string, size int64) (opened *spool.Spool, err error) {
+	options := spool.Options{LimitBytes: size, Log: s.log}
+	if backend := s.applications.backend; backend != nil {
+		options.Found, options.Recorded = backend.Found, backend.Recorded
+	}
 	ctx, cancel := context.WithTimeout(ctx, spoolWait)
 	defer cancel()
 	for {
@@ -313,7 +318,7 @@ func (s *service) close() error {
 	if s.streams != nil {
 		err = errors.Join(err, s.streams.close())
 	}
-	if s.applications != nil {
+	if s.applications != nil && s.applications.backend != nil {
 		err = errors.Join(err, s.applications.backend.Close())
 	}
 	if s.bus != nil && s.bus.Connected() {
@@ -325,7 +330,7 @@ func (s *service) close() error {
 	for _, one := range s.spools() {
 		err = errors.Join(err, one.Close())
 	}
-	if s.applications != nil {
+	if s.applications != nil && s.applications.backend != nil {
 		err = errors.Join(err, s.applications.backend.Forget())
 	}
 	if err != nil {

@@ -29,10 +29,10 @@ func TestApplicationsCannotEvictOwnRows(t *testing.T) {
 	}
 	s := &service{config: config, log: log, applications: &applications{backend: backend}}
 	own, reported := config.shares()
-	if s.spool, err = s.openSpool(t.Context(), "spool", own, backend); err != nil {
+	if s.spool, err = s.openSpool(t.Context(), "spool", own); err != nil {
 		t.Fatal(err)
 	}
-	if s.applications.spool, err = s.openSpool(t.Context(), "spool-applications", reported, backend); err != nil {
+	if s.applications.spool, err = s.openSpool(t.Context(), "spool-applications", reported); err != nil {
 		t.Fatal(err)
 	}
 	s.config.OML = omlOff

@@ -29,7 +29,7 @@ type destinationCmd struct {
 	Idle     time.Duration    `default:"2m" help:"Remove a flow after this time without a packet (${default})."`
 	Block    time.Duration    `default:"1s" help:"Length of the blocks of the encoding altmark, ${block_range}, the same as at the source (${default})."`
 	Port     uint16           `default:"50253" help:"UDP destination port of the udp encoding (${default})."`
-	recordFlags
+	RecordFlags
 	RecordBytes int      `default:"4194304" placeholder:"BYTES" help:"Size of the ring buffer for records in bytes, a power of two (${default})."`
 	For         []string `default:"all" placeholder:"WHICH" help:"Packets whose marks are read: all; local: those addressed to this host; PREFIX: these, and those that this host forwards to the prefix. Marks in other packets are left in them (${default}). Repeatable."`
 	Amend       bool     `help:"Keep the marks and write the arrival time into them, unless another waypoint has: the last destination on the path then shows the delay of both segments."`
@@ -50,7 +50,7 @@ var ioamTimes = map[string]destination.IOAMTime{
 
 // Run reads marks.
 func (c *destinationCmd) Run(ctx context.Context) error {
-	options := agent.DestinationOptions{RecordFile: c.file(), JSON: c.JSON}
+	options := agent.DestinationOptions{RecordFile: c.File(), JSON: c.JSON}
 	options.Device, options.Interval = c.Dev, c.Interval
 	options.Settings = destination.Settings{
 		XDP: c.Hook == "xdp", Port: c.Port, Flows: c.Flows, Idle: c.Idle,
@@ -76,7 +76,7 @@ func (c *destinationCmd) Run(ctx context.Context) error {
 	if c.Flows < 1 || c.Flows > 1<<24 {
 		return fmt.Errorf("read flow table size: %w: %d is not between 1 and 2^24", command.ErrValue, c.Flows)
 	}
-	return agent.RunDestination(ctx, options, c.out())
+	return agent.RunDestination(ctx, options, c.Out())
 }
 
 // delivered reads all, local or prefixes behind this host.

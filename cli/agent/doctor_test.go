@@ -39,7 +39,7 @@ func TestDoctorReport(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			var table, list strings.Builder
 			err := (&doctorCmd{}).report(&table, row.checks)
-			if errors.Is(err, errUnfit) != row.unfit || (err != nil && fail(&strings.Builder{}, err) != command.ExitFailure) {
+			if errors.Is(err, errUnfit) != row.unfit || (err != nil && Fail(&strings.Builder{}, err) != command.ExitFailure) {
 				t.Errorf("got error %v", err)
 			}
 			if err := (&doctorCmd{JSON: true}).report(&list, row.checks); errors.Is(err, errUnfit) != row.unfit {
@@ -72,7 +72,7 @@ func TestRefusalIsNoLackOfPrivileges(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			var text strings.Builder
-			fail(&text, row.err)
+			Fail(&text, row.err)
 			if strings.Contains(text.String(), "use sudo") != row.sudo || strings.Contains(text.String(), "invalid zero-sized read") == row.sudo {
 				t.Error(text.String())
 			}

@@ -41,7 +41,7 @@ func TestOutputFiles(t *testing.T) {
 		})
 	}
 	records := func(t *testing.T, path string) error {
-		file, err := recordFlags{Records: outfile.Path(path)}.file().Open("a")
+		file, err := RecordFlags{Records: outfile.Path(path)}.File().Open("a")
 		if err != nil {
 			return err
 		}

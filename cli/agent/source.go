@@ -37,7 +37,7 @@ type sourceRunCmd struct {
 	Interval time.Duration `default:"1s" help:"Interval of the live view (${default})."`
 	JSON     bool          `name:"json" help:"Print JSON, one object per line."`
 	Clsact   bool          `hidden:"" help:"Use clsact even if the kernel has tcx."`
-	recordFlags
+	RecordFlags
 	wire.Marking
 }
 
@@ -69,8 +69,8 @@ func (c *sourceRunCmd) Run(ctx context.Context) error {
 	}
 	return agent.RunSource(ctx, agent.SourceOptions{
 		LocalSource: runner.LocalSource{Device: c.Dev, Settings: settings, Lease: time.Duration(c.Lease)},
-		Interval:    c.Interval, RecordFile: c.file(), JSON: c.JSON,
-	}, c.out())
+		Interval:    c.Interval, RecordFile: c.File(), JSON: c.JSON,
+	}, c.Out())
 }
 
 func (c *sourceRunCmd) settings() (source.Settings, error) {

@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"net"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -18,9 +19,6 @@ import (
 	"pillion.dev/api"
 	"pillion.dev/cli/command"
 	"pillion.dev/cli/terminal"
-	"pillion.dev/experiment"
-	"pillion.dev/experiment/runner"
-	"pillion.dev/omsp/scaffold"
 )
 
 var (
@@ -29,8 +27,8 @@ var (
 	errConfig = errors.New("invalid configuration")
 	// errFailed ends a command that has already printed the reason.
 	errFailed = errors.New("failed")
-	// errRefused is a specification whose problems were printed.
-	errRefused = errors.New("rejected")
+	// ErrRefused is a specification whose problems were printed.
+	ErrRefused = errors.New("rejected")
 )
 
 // hints tell a user what to do, by cause. The first match applies; without a text, the
@@ -38,22 +36,10 @@ var (
 var hints = []command.Hint{
 	command.Correctable(command.Is(errUsage), "see COMMAND --help for options and their values"),
 	command.Correctable(command.Is(errConfig), "correct or remove the line; docs/reference/cli.md lists the keys"),
-	command.Correctable(command.Is(scaffold.ErrDescription), "correct the line; pillion oml scaffold --help shows an example"),
 	command.Correctable(command.Is(api.ErrServer), "for example --server noc.example:8470"),
-	command.Correctable(command.Is(errDomain), "pillion oml domains lists the names"),
 	command.Correctable(command.Is(terminal.ErrNone), "run it in a terminal; pillion top --once prints a plain table"),
 	command.Correctable(command.Is(errValue), ""),
-	command.Correctable(command.Is(experiment.ErrChanged), "give the new design a folder of its own with --results, or restore the file"),
-	command.Correctable(command.Is(experiment.ErrExists), "continue with pillion experiment resume, or choose another folder with --results"),
-	command.Correctable(command.Is(experiment.ErrNoResults), "pillion experiment run begins it; --results names another folder"),
-	command.Correctable(command.Is(experiment.ErrSpec), "docs/reference/experiment.md describes the file"),
-	command.Failure(command.Is(runner.ErrBusy), "wait for it with --wait"),
-	command.Failure(command.Is(runner.ErrInvalid), "correct the load or the condition of invalid runs; the reasons are in journal.jsonl of the results"),
-	command.Failure(command.Is(runner.ErrLoad), "end what keeps the machine busy, or raise load_below or wait under environment.require"),
-	command.Failure(command.Is(runner.ErrBudget), "raise budget under stop"),
-	command.Failure(command.Is(errNoPython), "name a Python with --python or PILLION_PYTHON"),
-	command.Failure(command.Is(errPython), "in the source tree, run pip install './python[analysis]' in a virtual environment, and name its Python with --python"),
-	command.Correctable(command.Is(errRefused), "correct the fields listed above"),
+	command.Correctable(command.Is(ErrRefused), "correct the fields listed above"),
 	command.Failure(isA[x509.UnknownAuthorityError], "run pillion login SERVER to confirm and save the authority's fingerprint, or use --ca or --ca-fingerprint"),
 	command.Failure(command.Is(api.ErrFingerprint), "this is another server, or it was reinstalled: compare the fingerprint with the one it printed, then run pillion login SERVER"),
 	command.Failure(isA[x509.HostnameError], "use a host name that is in the server's certificate, or start the server with --host NAME"),
@@ -92,7 +78,7 @@ func fail(w io.Writer, ctx context.Context, err error) int {
 		fmt.Fprintln(w, "pillion: interrupted")
 		return command.ExitFailure
 	}
-	return command.Fail(w, "pillion", cleaned{err}, hints)
+	return command.Fail(w, "pillion", cleaned{err}, slices.Concat(wings.Hints(), hints))
 }
 
 // cleaned is an error whose text cannot control the terminal.

@@ -20,25 +20,30 @@ import (
 	"pillion.dev/cli/command"
 )
 
+// wings are what Register added.
+var wings command.Wings
+
+// Register adds commands of wings to the program. Call it before Main.
+func Register(more ...command.Wing) { wings = append(wings, more...) }
+
 // cli is the command line: one field for each command, in one file for each group.
 type cli struct {
 	connection
 
-	Agents     agentsCmd     `cmd:"" help:"List and manage agents, the hosts that have joined."`
-	Alarms     alarmsCmd     `cmd:"" help:"List alarms, acknowledge and silence them."`
-	Session    sessionCmd    `cmd:"" help:"Create and control sessions, the measurements between hosts."`
-	Experiment experimentCmd `cmd:"" help:"Run designed experiments: factors, random blocks, and answers with their uncertainty."`
-	Schedule   scheduleCmd   `cmd:"" help:"List past and future runs of sessions."`
-	Top        topCmd        `cmd:"" help:"Watch delay, loss and rate of all pairs or flows live, full screen."`
-	Topology   topologyCmd   `cmd:"" help:"Show traced paths between hosts."`
-	Flows      flowsCmd      `cmd:"" help:"List flows with their loss and delay."`
-	Matrix     matrixCmd     `cmd:"" help:"Show the traffic matrix: packets and bytes between agents, labels, prefixes or hosts."`
-	Report     reportCmd     `cmd:"" help:"Report what was measured in a month against the targets of a service."`
-	Streams    streamsCmd    `cmd:"" help:"List the streams in the archive and their columns."`
-	Retention  retentionCmd  `cmd:"" help:"Show or set how long the archive keeps streams and roll-ups."`
-	Query      queryCmd      `cmd:"" help:"Query the archive in SQL."`
-	Export     exportCmd     `cmd:"" help:"Export rows of a stream to a file."`
-	OML        omlCmd        `cmd:"" name:"oml" help:"List and export measurements of applications that use OML's protocol."`
+	Agents    agentsCmd    `cmd:"" help:"List and manage agents, the hosts that have joined."`
+	Alarms    alarmsCmd    `cmd:"" help:"List alarms, acknowledge and silence them."`
+	Session   sessionCmd   `cmd:"" help:"Create and control sessions, the measurements between hosts."`
+	Schedule  scheduleCmd  `cmd:"" help:"List past and future runs of sessions."`
+	Top       topCmd       `cmd:"" help:"Watch delay, loss and rate of all pairs or flows live, full screen."`
+	Topology  topologyCmd  `cmd:"" help:"Show traced paths between hosts."`
+	Flows     flowsCmd     `cmd:"" help:"List flows with their loss and delay."`
+	Matrix    matrixCmd    `cmd:"" help:"Show the traffic matrix: packets and bytes between agents, labels, prefixes or hosts."`
+	Report    reportCmd    `cmd:"" help:"Report what was measured in a month against the targets of a service."`
+	Streams   streamsCmd   `cmd:"" help:"List the streams in the archive and their columns."`
+	Retention retentionCmd `cmd:"" help:"Show or set how long the archive keeps streams and roll-ups."`
+	Query     queryCmd     `cmd:"" help:"Query the archive in SQL."`
+	Export    exportCmd    `cmd:"" help:"Export rows of a stream to a file."`
+	kong.Plugins
 	Tail       tailCmd       `cmd:"" help:"Print new rows as they arrive."`
 	Events     eventsCmd     `cmd:"" help:"List events."`
 	Doctor     doctorCmd     `cmd:"" help:"Run diagnostic checks on agents."`
@@ -62,6 +67,7 @@ func Main(args []string) int {
 }
 
 func newParser(ctx context.Context, line *cli) (*kong.Kong, error) {
+	line.Plugins = wings.Commands()
 	return command.New(ctx, "pillion", "In-band one-way delay and loss measurement of production traffic.", line,
 		kong.Bind(manual),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, WrapUpperBound: 100}),

@@ -152,7 +152,7 @@ func (a *app) plan(ctx context.Context, client *api.Client, spec *pillionv1.Sess
 		return err
 	}
 	if len(answer.Problems) > 0 {
-		return fmt.Errorf("plan session %s: %w: %s", spec.GetName(), errRefused, quantity.Count(len(answer.Problems), "error"))
+		return fmt.Errorf("plan session %s: %w: %s", spec.GetName(), ErrRefused, quantity.Count(len(answer.Problems), "error"))
 	}
 	return nil
 }
@@ -177,7 +177,7 @@ func (a *app) refused(doing string, err error) error {
 	}
 	if len(problems) > 0 {
 		a.problems(problems)
-		return fmt.Errorf("%s: %w: %s", doing, errRefused, quantity.Count(len(problems), "error"))
+		return fmt.Errorf("%s: %w: %s", doing, ErrRefused, quantity.Count(len(problems), "error"))
 	}
 	return failed(doing, err)
 }

@@ -5,6 +5,12 @@ import (
 	"os"
 
 	"pillion.dev/cli/agent"
+	oml "pillion.dev/oml/cli/agent"
+	send "pillion.dev/send/cli/agent"
+	study "pillion.dev/study/cli/agent"
 )
 
-func main() { os.Exit(agent.Main(os.Args[1:])) }
+func main() {
+	agent.Register(study.Wing(), send.Wing(), oml.Wing())
+	os.Exit(agent.Main(os.Args[1:]))
+}

@@ -5,6 +5,11 @@ import (
 	"os"
 
 	"pillion.dev/cli/server"
+	oml "pillion.dev/oml/cli/server"
+	_ "pillion.dev/send/traffic" // registers the point send
 )
 
-func main() { os.Exit(server.Main(os.Args[1:])) }
+func main() {
+	oml.Register()
+	os.Exit(server.Main(os.Args[1:]))
+}

@@ -5,6 +5,12 @@ import (
 	"os"
 
 	"pillion.dev/cli/pillion"
+	oml "pillion.dev/oml/cli/pillion"
+	_ "pillion.dev/send/traffic" // registers the point send
+	study "pillion.dev/study/cli/pillion"
 )
 
-func main() { os.Exit(pillion.Main(os.Args[1:])) }
+func main() {
+	pillion.Register(study.Wing(), oml.Wing())
+	os.Exit(pillion.Main(os.Args[1:]))
+}

@@ -16,39 +16,79 @@ import (
 
 const module = "pillion.dev"
 
-// room says what one top-level folder may import of the others. Every room may
-// import internal.
+// room says what one part of the tree may import of the others. Every room may import
+// internal, and tests may import wings.
 type room struct {
 	imports string
 	// standardOnly keeps other people's packages out, tests excepted.
 	standardOnly bool
+	// wing is the wing that the room belongs to; empty: the core. The core imports no wing, and a
+	// wing imports the core and itself; study imports the other two as well. Only the main programs
+	// link the core and the wings.
+	wing string
 }
 
+// rooms are folders; a folder inside of another room can be a room of its own.
 var rooms = map[string]room{
-	"wire":    {standardOnly: true},
-	"probe":   {imports: "wire measure"},
-	"measure": {},
-	"omsp":    {imports: "measure"},
-	"send":    {imports: "wire measure"},
-	"trace":   {imports: "measure"},
-	"session": {imports: "wire measure send"}, // measure/point, send/traffic: what a session can ask for
-	// lab, where an experiment can run; omsp, for the rows that it reports
-	"experiment": {imports: "session measure api lab omsp"},
-	"bus":        {imports: "measure"},
-	"archive":    {imports: "measure omsp"},
-	"api":        {imports: "session"},
-	"agent":      {imports: "wire probe measure omsp send trace session bus"},
-	"server":     {imports: "wire measure omsp send trace session bus archive api"},
-	"ui":         {imports: "api"},
-	"lab":        {imports: "wire"}, // test/codec, of which a test forges marks
-	"bench":      {imports: "wire probe measure omsp send trace session bus archive api agent server lab experiment"},
-	"python":     {},
-	"clib":       {imports: "omsp"},
-	"cli":        {imports: "wire probe measure omsp send trace session bus archive api agent server ui lab experiment"},
-	"cmd":        {imports: "cli"},
-	"dist":       {},
-	"docs":       {},
-	"internal":   {},
+	"wire":     {standardOnly: true},
+	"measure":  {},
+	"probe":    {imports: "wire measure"},
+	"trace":    {imports: "measure"},
+	"session":  {imports: "wire measure"}, // measure/point: what a session can ask for
+	"bus":      {imports: "measure"},
+	"archive":  {imports: "measure"},
+	"api":      {imports: "session"},
+	"agent":    {imports: "wire probe measure trace session bus"},
+	"server":   {imports: "wire measure trace session bus archive api"},
+	"ui":       {imports: "api"},
+	"lab":      {imports: "wire"}, // test/codec, of which a test forges marks
+	"cli":      {imports: "wire probe measure trace session bus archive api agent server ui lab"},
+	"cmd":      {imports: "cli send oml study"},
+	"python":   {},
+	"dist":     {},
+	"docs":     {},
+	"internal": {},
+
+	"send":            {wing: "send"},
+	"agent/estimator": {wing: "send"},
+	"agent/sender":    {wing: "send"},
+	"agent/tester":    {wing: "send"},
+
+	"oml":            {wing: "oml"},
+	"omsp":           {wing: "oml"},
+	"clib":           {wing: "oml"},
+	"agent/capture":  {wing: "oml"},
+	"agent/iperf":    {wing: "oml"},
+	"agent/oml":      {wing: "oml"},
+	"archive/sqlite": {wing: "oml"},
+	"server/oml":     {wing: "oml"},
+
+	"study":              {wing: "study"},
+	"bench":              {wing: "study"},
+	"experiment":         {wing: "study"},
+	"agent/routerreport": {wing: "study"},
+}
+
+// roomOf returns the name of the room of a folder: the innermost.
+func roomOf(folder string) string {
+	for ; folder != "."; folder = path.Dir(folder) {
+		if _, known := rooms[folder]; known {
+			return folder
+		}
+	}
+	return ""
+}
+
+// mayImport reports whether a room may import another one.
+func mayImport(from, to string, inTest bool) bool {
+	a, b := rooms[from], rooms[to]
+	switch {
+	case to == from, to == "internal", slices.Contains(strings.Fields(a.imports), to):
+		return true
+	case a.wing == "":
+		return b.wing != "" && (inTest || from == "cmd")
+	}
+	return a.wing == b.wing || a.wing == "study" || b.wing == "" && to != "cmd"
 }
 
 var mains = []string{"cmd/pillion-agent", "cmd/pillion-server", "cmd/pillion"}
@@ -304,7 +344,7 @@ func (c *checker) checkPackage(folder, pkg string) {
 }
 
 func (c *checker) checkImport(name, imported string) {
-	from, _, inRoom := strings.Cut(name, "/")
+	from := roomOf(path.Dir(name))
 	for _, rule := range confined {
 		fits := imported == rule.imported ||
 			strings.HasPrefix(imported, strings.TrimSuffix(rule.imported, "/")+"/")
@@ -321,15 +361,16 @@ func (c *checker) checkImport(name, imported string) {
 		}
 		return
 	}
-	if !inRoom {
+	if from == "" {
 		from = "the root"
 	}
-	to, _, _ := strings.Cut(ours, "/")
+	to := roomOf(ours)
 	inTest := func(path string) bool { return forTests.MatchString(path) }
-	if inTest(ours+"/") && !inTest(name) && !strings.HasSuffix(name, "_test.go") {
+	isTest := inTest(name) || strings.HasSuffix(name, "_test.go")
+	if inTest(ours+"/") && !isTest {
 		c.report("import", name, "imports %s; only tests may", imported)
 	}
-	if to == from || to == "internal" || slices.Contains(strings.Fields(rooms[from].imports), to) {
+	if mayImport(from, to, isTest) {
 		return
 	}
 	c.report("import", name, "%s may not import %s", from, to)

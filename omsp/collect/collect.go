@@ -17,6 +17,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"pillion.dev/measure"
+	"pillion.dev/measure/application"
 	"pillion.dev/omsp"
 )
 
@@ -77,8 +78,8 @@ type Options struct {
 	Rows int
 	// Linger is how long a tuple may wait for a batch to fill; default 200 ms.
 	Linger time.Duration
-	// Feedback is how clients are asked to send less; default FeedbackThin.
-	Feedback Feedback
+	// Feedback is how clients are asked to send less; default application.FeedbackThin.
+	Feedback application.Feedback
 	// Outstanding limits pending batches of a connection; default 24. At the limit the
 	// connection is not read, which applies back-pressure to the client.
 	Outstanding int
@@ -92,7 +93,7 @@ type Options struct {
 }
 
 func (o Options) complete() Options {
-	o.Feedback = cmp.Or(o.Feedback, FeedbackThin)
+	o.Feedback = cmp.Or(o.Feedback, application.FeedbackThin)
 	o.PerSource = cmp.Or(o.PerSource, 64)
 	if o.Refused == nil {
 		o.Refused = func(string, error) {}

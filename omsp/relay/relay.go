@@ -17,12 +17,13 @@ import (
 	"strings"
 
 	"pillion.dev/measure"
+	"pillion.dev/measure/application"
 	"pillion.dev/omsp"
 	"pillion.dev/omsp/collect"
 )
 
 // Prefix of the names of relayed streams.
-const Prefix = "omlx_"
+const Prefix = application.RelayedPrefix
 
 // Limits, so that everything fits into the metadata of a schema.
 const (

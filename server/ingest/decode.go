@@ -13,7 +13,7 @@ import (
 
 	"pillion.dev/archive"
 	"pillion.dev/bus"
-	"pillion.dev/omsp/relay"
+	"pillion.dev/measure/application"
 )
 
 // decode decodes a group on all processors.
@@ -44,7 +44,7 @@ func (i *item) decode(adopt func(archive.Batch) (archive.Batch, error)) {
 	d := &i.delivery
 	agent := cmp.Or(d.Of, d.Agent)
 	i.batch.Agent, i.batch.Key = agent, d.Key
-	if d.Agent == OwnAgent || isOwn(d.Stream) || strings.HasPrefix(d.Stream, namedPrefix) {
+	if d.Agent == OwnAgent || isOwn(d.Stream) || strings.HasPrefix(d.Stream, application.Prefix) { // only the server knows which names are in use
 		i.err = fmt.Errorf("%w: the stream %q is written by the server only, as %q", bus.ErrRejected, d.Stream, OwnAgent)
 		return
 	}
@@ -54,7 +54,7 @@ func (i *item) decode(adopt func(archive.Batch) (archive.Batch, error)) {
 	}
 	i.batch = archive.Batch{Agent: agent, Key: d.Key, Oldest: d.Oldest, Schema: schema, Record: record}
 	i.err = err
-	if err == nil && strings.HasPrefix(d.Stream, relay.Prefix) {
+	if err == nil && strings.HasPrefix(d.Stream, application.RelayedPrefix) {
 		i.batch, i.err = adopt(i.batch)
 	} else if err == nil {
 		i.implausible = implausible(record, time.Now())
@@ -82,7 +82,3 @@ func implausible(record arrow.RecordBatch, now time.Time) (n uint64) {
 	}
 	return n
 }
-
-// namedPrefix begins the names that the server assigns to streams of applications: only
-// the server knows which are in use.
-const namedPrefix = "oml_"

@@ -11,6 +11,7 @@ import (
 	"unicode"
 
 	"pillion.dev/measure"
+	"pillion.dev/measure/application"
 	"pillion.dev/omsp"
 	"pillion.dev/server/store"
 )
@@ -25,13 +26,10 @@ const (
 
 // Collection of the catalog and its sections.
 const (
-	collection     = "oml"
+	collection     = application.Collection
 	domainsSection = "domains"
 	streamsSection = "streams"
 )
-
-// Collections of the state.
-var Collections = []string{collection}
 
 // catalog maps the tables of each domain to streams.
 type catalog struct {
@@ -214,7 +212,7 @@ func (b *catalog) stream(domain, table string) string {
 			used[name] = true
 		}
 	}
-	plain := "oml_" + reduced(domain) + "_" + reduced(table)
+	plain := application.Prefix + reduced(domain) + "_" + reduced(table)
 	name := plain
 	for n := 0; len(name) > streamBytes || used[name] || !measure.ValidName(name); n++ {
 		sum := sha256.Sum256(fmt.Appendf(nil, "%d\x00%s\x00%s", n, domain, table))

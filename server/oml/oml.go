@@ -21,6 +21,7 @@ import (
 
 	"pillion.dev/archive"
 	"pillion.dev/measure"
+	"pillion.dev/measure/application"
 	"pillion.dev/omsp"
 	"pillion.dev/omsp/collect"
 	"pillion.dev/server/store"
@@ -54,7 +55,7 @@ var (
 		measure.Field{Name: "value", Type: measure.String, Doc: "value"},
 	)}
 	// Tables maps the tables of domains to streams.
-	Tables = measure.Schema{Name: "oml_tables", Doc: "tables of instrumented applications and their streams", Fields: []measure.Field{
+	Tables = measure.Schema{Name: application.Tables, Doc: "tables of instrumented applications and their streams", Fields: []measure.Field{
 		measure.TimeField,
 		{Name: "domain", Type: measure.String, Doc: "experiment"},
 		{Name: "table_name", Type: measure.String, Doc: "name of the table as the application sent it, with _2, _3, ... for different fields"},

@@ -1,0 +1,3 @@
+package loader
+
+import _ "pillion.dev/send/task" // registers the point send

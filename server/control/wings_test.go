@@ -1,0 +1,3 @@
+package control
+
+import _ "pillion.dev/send/traffic" // registers the point send

@@ -1,0 +1,3 @@
+package session
+
+import _ "pillion.dev/send/traffic" // registers the point send
