@@ -266,3 +266,33 @@ func TestSeries(t *testing.T) {
 		t.Error(got, err)
 	}
 }
+
+// TestWhere: conditions on columns of each type.
+func TestWhere(t *testing.T) {
+	of := schemaOf("types", measure.Field{Name: "b", Type: measure.Bool}, measure.Field{Name: "i", Type: measure.Int64}, measure.Field{Name: "u", Type: measure.Uint64},
+		measure.Field{Name: "f", Type: measure.Float64}, measure.Field{Name: "s", Type: measure.String}, measure.Field{Name: "t", Type: measure.Time}, measure.Field{Name: "l", Type: measure.Int64List})
+	a := open(t, filepath.Join(t.TempDir(), "a"), Options{})
+	at := time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
+	store(t, a, rowBatch(t, of, "x", 0,
+		flowRow{"time": at, "b": true, "i": int64(math.MinInt64), "u": uint64(math.MaxUint64), "f": 0.5, "s": "it's", "t": at, "l": []int64{1}},
+		flowRow{"time": epoch, "b": false, "i": 1, "u": 1, "f": 1.0, "s": "", "t": epoch}, flowRow{"time": epoch}))
+	for _, row := range []struct{ column, value string }{
+		{"b", "TRUE"}, {"b", "0"}, {"i", "-9223372036854775808"}, {"u", "18446744073709551615"}, {"f", "5e-1"}, {"s", "it's"}, {"s", ""},
+		{"t", "2026-01-02 03:04:05.000006"}, {"t", "2026-01-02T03:04:05.000006Z"}, {"time", "2026-01-02T03:04:05.000006"},
+	} {
+		var n int64
+		err := a.Export(t.Context(), archive.Export{Stream: "types", Where: map[string]string{row.column: row.value}}, func(r arrow.RecordBatch) error {
+			n += r.NumRows()
+			return nil
+		})
+		if err != nil || n != 1 {
+			t.Errorf("%s = %q: %d rows, %v", row.column, row.value, n, err)
+		}
+	}
+	for column, value := range map[string]string{"b": "perhaps", "i": "x", "u": "-1", "f": "many", "t": "yesterday", "l": "[1]"} {
+		err := a.Export(t.Context(), archive.Export{Stream: "types", Where: map[string]string{column: value}}, func(arrow.RecordBatch) error { return nil })
+		if !errors.Is(err, archive.ErrQuery) {
+			t.Errorf("%s = %q: %v", column, value, err)
+		}
+	}
+}
