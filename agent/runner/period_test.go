@@ -50,3 +50,18 @@ func TestMomentSeparatesClocks(t *testing.T) {
 		t.Errorf("%v, then %v", first, second)
 	}
 }
+
+// TestPeriodsEnd: the last period is reported when the caller has ended, with the time that it covers.
+func TestPeriodsEnd(t *testing.T) {
+	clock := moment{day: time.Unix(1000, 0)}
+	ended := make(chan struct{})
+	close(ended)
+	var got []string
+	options := Options{now: func() moment { clock.steady += time.Second; return clock }}
+	options.Periods(time.Hour, ended, func(at time.Time, length time.Duration) {
+		got = append(got, at.UTC().Format(time.TimeOnly)+" "+length.String())
+	})
+	if len(got) != 1 || got[0] != "00:16:40 2s" {
+		t.Errorf("got %q", got)
+	}
+}

@@ -85,6 +85,25 @@ func TestApplicationsCannotEvictOwnRows(t *testing.T) {
 	}
 }
 
+// TestWithoutApplications: an agent whose program has no backend for applications listens for none.
+func TestWithoutApplications(t *testing.T) {
+	log := slog.New(slog.DiscardHandler)
+	s := &service{config: Config{Folder: t.TempDir(), OML: "127.0.0.1:0"}, log: log, applications: &applications{}}
+	var err error
+	if s.spool, err = s.openSpool(t.Context(), "spool", 1<<20); err != nil {
+		t.Fatal(err)
+	}
+	if s.applications.spool, err = s.openSpool(t.Context(), "spool-applications", 1<<20); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.openApplications(); err != nil || s.applications.collector != nil {
+		t.Errorf("collector %v, %v", s.applications.collector, err)
+	}
+	if err := s.close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestSpoolShares: applications have a quarter unless the configuration says otherwise, and
 // something is left for Pillion.
 func TestSpoolShares(t *testing.T) {
