@@ -79,7 +79,7 @@ func (w *world) finish(ctx context.Context) (balance, error) {
 	return b, w.others(ctx)
 }
 
-// others checks rows that have no ledger: those of the agents themselves. None is there
+// others checks rows that have no ledger: the rows about the agents themselves. None is there
 // twice, and no spool dropped or rejected any.
 func (w *world) others(ctx context.Context) error {
 	for what, sql := range map[string]string{

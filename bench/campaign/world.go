@@ -21,7 +21,7 @@ const (
 	omlPort   = 3003
 )
 
-// validity is that of agents' certificates: short, so that they are renewed during the
+// validity of agents' certificates: short, so that they are renewed during the
 // campaign. Renewal begins after two thirds of it, and is tried ten times during the
 // last third: an agent without a certificate then has to be enrolled by hand, which is no
 // defect, so the last third has to be much longer than faults are.

@@ -24,7 +24,7 @@ func fillCommand(f *flag.FlagSet) func(ctx context.Context) (result.Result, erro
 	folder := f.String("folder", "clickhouse", "folder of the server's files, which is made")
 	rows := f.Int64("rows", 100_000_000, "rows, rounded up to a minute of 1156 rows a second")
 	copies := f.Int("copies", 0, "how many hours before the rows are copies of their first one; they count as rows, and the rest is at least 90 minutes")
-	rollUp := f.Duration("rollup", 2*time.Second, "how often rows are added up; those of the last minute are not, as in a server")
+	rollUp := f.Duration("rollup", 2*time.Second, "how often rows are added up; rows of the last minute are not, as in a server")
 	return func(ctx context.Context) (out result.Result, err error) {
 		if *rows < 1 {
 			return nil, fmt.Errorf("invalid -rows %d: want a positive number", *rows)

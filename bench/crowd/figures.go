@@ -35,7 +35,7 @@ type processUsed struct {
 	Memory uint64  `json:"memory_bytes"`
 }
 
-// spent returns what was used between two readings; memory is that of the second.
+// spent returns what was used between two readings; memory is taken from the second.
 func spent(before, after map[string]processUsed, seconds float64, rows int64) map[string]processUsed {
 	all := map[string]processUsed{}
 	for name, now := range after {

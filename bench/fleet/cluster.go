@@ -105,7 +105,7 @@ func copyAuthority(from, to string) error {
 	return nil
 }
 
-// Addresses are those of the servers' APIs, separated by commas.
+// Addresses are the addresses of the servers' APIs, separated by commas.
 func (c *Cluster) Addresses() string {
 	var all []string
 	for _, s := range c.Servers {

@@ -166,7 +166,7 @@ func (s *Sending) Run(ctx context.Context, link *bus.Agent) {
 	}
 }
 
-// State is that of the queue.
+// State of the queue.
 func (s *Sending) State() session.Spool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

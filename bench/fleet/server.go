@@ -21,7 +21,7 @@ import (
 // Server is the program that is measured, or queried.
 type Server struct {
 	Command *exec.Cmd
-	// Folder is the server's data directory, Address that of its API.
+	// Folder is the server's data directory, Address the address of its API.
 	Folder, Address string
 }
 

@@ -10,7 +10,7 @@ import (
 	"pillion.dev/measure"
 )
 
-// columns are those of the comparison with other programs, and the time.
+// columns are the columns of the comparison with other programs, and the time.
 var columns = &measure.Schema{Name: "ingest", Doc: "rows of the benchmark", Fields: []measure.Field{
 	measure.TimeField,
 	{Name: "number", Type: measure.Int64}, {Name: "value", Type: measure.Float64}, {Name: "total", Type: measure.Uint64},

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// leastLength of a measurement is that of an interval of the rate.
+	// leastLength of a measurement is the length of an interval of the rate.
 	leastLength = time.Second
 	joinAtOnce  = 8
 	answerTime  = 30 * time.Second

@@ -10,7 +10,7 @@ import (
 )
 
 // runCapture measures how many packets a capture with reports misses, and whether its
-// timestamps are those of tcpdump, beside another tcpdump.
+// timestamps are tcpdump's, beside another tcpdump.
 func runCapture(ctx context.Context, s settings) (result.Result, error) {
 	t, err := s.try(ctx, []string{"pillion-agent", "tcpdump"}, func(b *bed, end string) ([]*program, error) { return s.capture(ctx, b, end) })
 	if err != nil {
@@ -90,7 +90,7 @@ type accounted struct {
 	diff, diffMost float64 // us
 }
 
-// numbered gives the packets of one socket numbers that do not wrap, by the gaps in those of
+// numbered gives the packets of one socket numbers that do not wrap, by the gaps in the numbers of
 // their IP headers. It begins at the first number of the reference, after which fewer than
 // 32,768 packets are missing in a row.
 func numbered(list []observation, first uint16) []int64 {

@@ -194,7 +194,7 @@ func (j *jitter) add(transit float64) float64 {
 }
 
 // compare sets the reports beside the captures, by interval without the first and the last:
-// rate is that of tcpdump at the sender (R_t^Snd), rate_diff is |R_t^Rcv - R_i^Snd|, bytes/s,
+// rate is tcpdump's at the sender (R_t^Snd), rate_diff is |R_t^Rcv - R_i^Snd|, bytes/s,
 // and jitter_diff is |J_t - J_i|, ms.
 func compare(atSnd, atRcv []packet, r reportedBy) result.Result {
 	compared := result.Result{}

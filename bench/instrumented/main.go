@@ -56,7 +56,7 @@ func main() { result.Main("instrumented", commands) }
 // original is the flavour without the library.
 const original = "nooml-c"
 
-// settings are those of a run.
+// settings of a run.
 type settings struct {
 	bin                        string
 	flavour, threads           string

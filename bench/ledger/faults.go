@@ -90,7 +90,7 @@ func kind(name string) string {
 	return kind
 }
 
-// programs are those of the fleet of some kinds; of all without any.
+// programs are the programs of the fleet of these kinds; without kinds, all.
 func (w *world) programs(kinds ...string) (names []string) {
 	for host := range w.lab.Spec.Hosts {
 		on, err := w.lab.ServicesOn(host)

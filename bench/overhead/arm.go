@@ -10,7 +10,7 @@ import (
 // arm is a treatment as the user names it.
 type arm struct {
 	name string
-	// every, keyed and source are those of agents: the sampling, whether marks carry
+	// every, keyed and source are settings of agents: the sampling, whether marks carry
 	// tags, and further arguments.
 	every  int
 	keyed  bool

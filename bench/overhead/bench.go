@@ -51,7 +51,7 @@ func (b *bench) treated(ctx context.Context, t treatment, measure func(running) 
 type cpuResult struct {
 	Arm     string `json:"arm"`
 	Traffic string `json:"traffic"`
-	// Unit is that of Rate: packets, bits or transactions for each second of CPU time of
+	// Unit of Rate: packets, bits or transactions for each second of CPU time of
 	// the threads that carry them, at both ends.
 	Unit string  `json:"unit"`
 	Rate float64 `json:"rate"`

@@ -33,7 +33,7 @@ type bytesResult struct {
 	FrameBytes float64 `json:"frame_bytes"`
 	// AddedBytes are on the link, in-line and active, or in the files of both captures.
 	AddedBytes float64 `json:"added_bytes"`
-	// AddedShare is that of the packet with what was added.
+	// AddedShare is AddedBytes by the bytes of the packet with what was added.
 	AddedShare float64 `json:"added_share"`
 }
 
@@ -92,7 +92,7 @@ func (b *bench) linkBytes(ctx context.Context, t treatment) (bytes uint64, packe
 	return bytes, packets, err
 }
 
-// counters are those of a device.
+// counters of a device.
 type counters struct{ packets, bytes uint64 }
 
 // sent reads the counters of the source's device.

@@ -57,7 +57,7 @@ type paced struct{ due, sent, delivered int }
 
 // sendPaced sends datagrams at a rate from one thread to another, which has the next
 // processor, if there is one. A sender that is late sends until it is not. A socket that
-// is full loses packets, as that of any application.
+// is full loses packets, as any application's does.
 func sendPaced(ctx context.Context, t *testbed, k traffic, rate float64, core int, duration time.Duration) (paced, error) {
 	s, err := openSender(t, k.v6, k.payload)
 	if err != nil {

@@ -34,7 +34,7 @@ func startProcess(ctx context.Context, namespace, ready, name string, args ...st
 	return &process{p}, nil
 }
 
-// cpuTime is that of all threads of the process so far; 0 if it has ended, or there is none.
+// cpuTime is the CPU time of all threads of the process so far; 0 if it has ended, or there is none.
 func (p *process) cpuTime() time.Duration {
 	if p == nil || p.HasEnded() {
 		return 0

@@ -140,10 +140,10 @@ func cutAddress(line string) (command, function string, found bool) {
 	return "", "", false
 }
 
-// leastShare is that of a function that counts, as in the paper.
+// leastShare is the smallest share of a function that counts, as in the paper.
 const leastShare = 1e-5
 
-// shares are those of the functions that count, normalised.
+// shares are the shares of the functions that count, normalised.
 func (p profile) shares() map[string]float64 {
 	all := float64(p.samples())
 	shares, sum := map[string]float64{}, 0.0

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// times are those of the programs that run for each packet, ns by the kernel's own count
+// times of the programs that run for each packet, ns by the kernel's own count
 // (bpf_stats). They include reading the clock twice: compare them with empty programs.
 type times struct {
 	source, destination float64
@@ -22,8 +22,8 @@ type programsResult struct {
 	Arm     string `json:"arm"`
 	Above   string `json:"above"`
 	Traffic string `json:"traffic"`
-	// SourceNs and DestinationNs are the time of a packet in the programs above those of
-	// the other treatment, ns.
+	// SourceNs and DestinationNs are the time of a packet in the programs above its time in
+	// the other treatment's programs, ns.
 	SourceNs      float64 `json:"source_ns"`
 	DestinationNs float64 `json:"destination_ns"`
 	TotalNs       float64 `json:"total_ns"`

@@ -28,7 +28,7 @@ type testbed struct {
 	source, destination side
 }
 
-// buildTestbed creates the testbed, after removing those of crashed runs.
+// buildTestbed creates the testbed, after removing testbeds of crashed runs.
 // Neighbours are static and duplicate address detection is off, so that only
 // the measured packets cross the pair.
 func buildTestbed(mtu int) (*testbed, error) {

@@ -93,7 +93,7 @@ func (k traffic) family() string {
 	return "4"
 }
 
-// unit is that of the rates by CPU time.
+// unit of the rates by CPU time.
 func (k traffic) unit() string {
 	switch {
 	case k.isUDP():

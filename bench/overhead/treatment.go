@@ -26,7 +26,7 @@ type treatment interface {
 
 // running is a treatment in effect.
 type running interface {
-	// cpuTime is that of the treatment's processes so far.
+	// cpuTime is the CPU time of the treatment's processes so far.
 	cpuTime() time.Duration
 	// stop removes the treatment and returns its counters.
 	stop() (account, error)

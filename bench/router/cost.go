@@ -11,7 +11,7 @@ import (
 	"pillion.dev/probe/router"
 )
 
-// rateCommand measures the rate of short packets. On one processor it is that of the CPU time
+// rateCommand measures the rate of short packets. On one processor it is the inverse of the CPU time
 // of a packet's whole way, from the sending process to the receiving socket. A router on a
 // separate processor is overloaded, and the packets that it forwards are counted. Empty
 // programs do nothing at the same hooks: no profile with these hooks reaches a higher rate.
@@ -65,7 +65,7 @@ func (t *testbed) attach(profile string) (detach func() error, err error) {
 	return nil, fmt.Errorf("invalid -profile %q: want none, empty, profile or causes", profile)
 }
 
-// passageRate is that of one processor, after as many packets that warm it up as a burst has.
+// passageRate is the rate of one processor, after as many packets that warm it up as a burst has.
 func (t *testbed) passageRate(packets int) (float64, error) {
 	p, err := t.openPassage()
 	if err != nil {
@@ -91,7 +91,7 @@ func (t *testbed) forwardedRate(packets int) (float64, error) {
 }
 
 // hooksCommand reports the kernel's statistics of the programs: ns a run, which includes
-// reading the clock twice. What exceeds that of an empty program at the same hook, in the same
+// reading the clock twice. What exceeds the time of an empty program at the same hook, in the same
 // run, is above_empty. Packets of sender and receiver, and of other processes, are among the
 // runs of hooks that are not of one namespace: once counts each hook at most once per
 // forwarded packet, as on a machine that only routes.

@@ -20,7 +20,7 @@ const (
 )
 
 // empties are programs that do nothing, at the hooks through which a forwarded packet of
-// the bench passes. Their cost is that of calling a program there, and of the statistics.
+// the bench passes. They cost what it takes to call a program there, and the statistics.
 type empties struct {
 	programs map[string]*ebpf.Program
 	links    []link.Link

@@ -9,7 +9,7 @@
 //	hooks     what each hook of the profile costs
 //	account   the fate of many packets of which a rule drops one in a hundred
 //
-// It needs root. Times are those of the kernel's code alone: there are no wires.
+// It needs root. Times are spent in the kernel's code alone: there are no wires.
 package main
 
 import (

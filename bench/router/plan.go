@@ -12,7 +12,7 @@ type departure struct {
 	rival  bool
 }
 
-// plan merges the packets of the test, at a constant rate, with those of the rival, whose
+// plan merges the packets of the test, at a constant rate, with the packets of the rival, whose
 // interarrival times are exponential. A rate of 0 is as fast as possible, without a rival.
 func plan(lengths []uint16, rate float64, competing float64, rivalLength uint16, seed uint64) []departure {
 	random := rand.New(rand.NewPCG(seed, 17))

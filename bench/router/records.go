@@ -26,7 +26,7 @@ func recordBytes(packets int) int {
 }
 
 // packets are the times of those that the profile recorded, of both flows together, and the
-// delays of those of the test.
+// delays of the test's packets.
 type packets struct {
 	rival               netip.Addr
 	measured, noArrival uint64
@@ -85,7 +85,7 @@ func (p *packets) add(r *router.Record) {
 }
 
 // put writes the figures of delays and queues. Figures 4 to 6 and 8 of the paper are the
-// histograms of the first three stages, figure 7 those of the queues.
+// histograms of the first three stages, figure 7 the histograms of the queues.
 func (p *packets) put(r result.Result) {
 	for i, name := range stageNames {
 		p.stages[i].Put(r, name)

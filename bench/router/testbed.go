@@ -49,7 +49,7 @@ func spread() processors {
 // layout is what a testbed can differ in.
 type layout struct {
 	family int     // 4 or 6
-	mbit   float64 // rate of the router's output; 0: that of the veth pair
+	mbit   float64 // rate of the router's output; 0: the rate of the veth pair
 	// steered: router and receiver process incoming packets on their own processors;
 	// otherwise a packet's whole way is on the sender's.
 	steered bool

@@ -12,7 +12,7 @@
 //	speed   a train at maximum speed over a line that is slower than the sender
 //	peer    another program that sends at a rate, or this one in the same way
 //
-// It needs root. There are no wires: the last time is that of the driver.
+// It needs root. There are no wires: the driver takes the last time.
 package main
 
 import (

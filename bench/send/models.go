@@ -48,7 +48,7 @@ func modelCommand(f *flag.FlagSet) func(ctx context.Context) (result.Result, err
 	}
 }
 
-// parseModel reads the model; that of a file from one with intervals from 100 to 300 us.
+// parseModel reads the model of a law; fileLaw draws from a file with intervals from 100 to 300 us.
 func parseModel(law string, packets int, seed uint64) (*model.Model, error) {
 	text := laws[law]
 	if law == fileLaw {

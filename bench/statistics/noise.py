@@ -1,5 +1,5 @@
 """Extracts noise.json from the result folder of the overhead experiment: what the simulation
-resamples. Values are logarithms of the ratio of a treatment's rate to that of no treatment in
+resamples. Values are logarithms of the ratio of a treatment's rate to the rate without treatment in
 the same block, less their mean over blocks, in units of the standard deviation of their load.
 
     python3 bench/statistics/noise.py bench/results/overhead
