@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"pillion.dev/session"
+	"pillion.dev/wire"
 )
 
 // TestGivenFlags: flags change the fields that they name, and nothing else; entries of maps are added.
@@ -20,7 +21,7 @@ func TestGivenFlags(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec := session.Spec{
-		Name: "web", Sources: []string{"north1"}, Both: true, Interval: session.Duration(5 * time.Second), Sampling: session.Sampling{Every: 2, MinGap: 7},
+		Name: "web", Sources: []string{"north1"}, Both: true, Interval: session.Duration(5 * time.Second), Marking: wire.Marking{Sampling: wire.Sampling{Every: 2, MinGap: 7}},
 		Device: map[string]string{"north1": "eth0", "west1": "eth0"},
 	}
 	want := spec
