@@ -51,8 +51,8 @@ LONGPACKAGES = $(shell find . -name node_modules -prune -o -name '*_long_test.go
 # A test that measures a figure again, which no behaviour depends on, is called TestVerify..., in a file ..._verify_test.go.
 VERIFYPACKAGES = $(shell find . -name node_modules -prune -o -name '*_verify_test.go' -printf '%h\n' | sort -u)
 # Of LONGPACKAGES, the ones that compute or wait for minutes and measure nothing: three at a time.
-BUSYPACKAGES = ./lab/machine ./dist ./bench/campaign ./server/lane ./archive/clickhouse ./archive/transfer ./bench/fleet ./bus ./cli/server ./experiment/runner \
-	./probe/module ./agent/runner ./bench/ingest ./probe/device ./probe/destination ./archive/duckdb ./server ./server/control ./bench/clickhouse \
+BUSYPACKAGES = ./lab/machine ./dist ./study/bench/campaign ./server/lane ./archive/clickhouse ./archive/transfer ./study/bench/fleet ./bus ./cli/server ./study/experiment/runner \
+	./probe/module ./agent/runner ./study/bench/ingest ./probe/device ./probe/destination ./archive/duckdb ./server ./server/control ./study/bench/clickhouse \
 	./cli/agent ./trace ./internal/sbom
 
 # What make help lists, a regular expression.
@@ -166,7 +166,7 @@ test-long-go: ## run the long Go tests that compute or wait
 
 .PHONY: test-long-page
 test-long-page: build ## run the long tests of the page: ui/test/*.long.test.ts
-	go build -o bin/ ./bench/crowd github.com/nats-io/nats-server/v2
+	go build -o bin/ ./study/bench/crowd github.com/nats-io/nats-server/v2
 	cd ui && LONG=1 npx vitest run --config test/vitest.config.ts long.test
 
 .PHONY: verify
@@ -189,8 +189,8 @@ verify-page: build ## measure how soon the page shows loss, and a program that h
 .PHONY: verify-statistics
 verify-statistics: ## simulate how often intervals hold the truth, and false positives; a tenth of bench-statistics
 	@.ci/install test
-	go run ./bench/statistics -share 0.1
-	$(PYTHON) bench/statistics/simulate.py --share 0.1
+	go run ./study/bench/statistics -share 0.1
+	$(PYTHON) study/bench/statistics/simulate.py --share 0.1
 
 .PHONY: test-metrics
 test-metrics: install-metrics ## compare metrics with what Prometheus (of Debian, and a current one) says: scraped, by an OpenTelemetry collector, by remote write; ask it what dashboards ask
@@ -225,7 +225,7 @@ test-long-python: ## run the long Python tests: documents by a shell, and the no
 .PHONY: test-ui
 test-ui: ## test the page without a browser
 	@.ci/packages
-	node --test bench/page/trace.test.mjs
+	node --test study/bench/page/trace.test.mjs
 	cd ui && npx vitest run
 
 .PHONY: test-page
@@ -234,7 +234,7 @@ test-page: build ## test the page in a browser against a real server and agents 
 
 .PHONY: screenshots
 screenshots: build ## run the tests of the page and write docs/images
-	go build -o bin/ ./bench/crowd github.com/nats-io/nats-server/v2
+	go build -o bin/ ./study/bench/crowd github.com/nats-io/nats-server/v2
 	cd ui && LONG=1 UPDATE_SCREENSHOTS=1 npx vitest run --config test/vitest.config.ts
 
 .PHONY: demo
@@ -252,23 +252,23 @@ demo-fleet: install install-fleet build ## the same on three servers, a NATS clu
 
 .PHONY: ledger
 ledger: install install-fleet build ## kill programs of a fleet at random for SECONDS (600), and check that each row is stored exactly once; SEED=n repeats one; UNFENCED=1 shows that it fails without the fence of lanes
-	go build -o bin/ github.com/nats-io/nats-server/v2 ./bench/ledger
+	go build -o bin/ github.com/nats-io/nats-server/v2 ./study/bench/ledger
 	$(if $(UNFENCED),mkdir -p bin/unfenced && cp bin/pillion bin/pillion-agent bin/nats-server bin/unfenced/ && go build -ldflags '-X pillion.dev/archive/clickhouse.fencing=off' -o bin/unfenced/ ./cmd/pillion-server)
 	bin/ledger $(if $(UNFENCED),-bin bin/unfenced) -seconds $(if $(filter command environment,$(firstword $(origin SECONDS))),$(SECONDS),600) $(if $(SEED),-seed $(SEED))
 
 .PHONY: first-delay
 first-delay: install build ## measure the time from zero to the first live delay in a lab, twelve times
-	go build -o bin/ ./bench/first-delay
-	.ci/experiment $(RESULTS) bench/first-delay.yaml
+	go build -o bin/ ./study/bench/first-delay
+	.ci/experiment $(RESULTS) study/bench/first-delay.yaml
 
 .PHONY: bench-alarms
 bench-alarms: install build ## measure the time from loss, silence and another path in a lab to a webhook and an e-mail, five times each (8 minutes; QUICK=1: 2 minutes)
-	go build -o bin/bench/ ./bench/alarms
-	.ci/experiment $(RESULTS) bench/alarms.yaml
+	go build -o bin/bench/ ./study/bench/alarms
+	.ci/experiment $(RESULTS) study/bench/alarms.yaml
 
 .PHONY: campaign
 campaign: install build ## let random faults happen to a server and agents for SECONDS (1800), and check that each acknowledged row is stored once; SEED=n repeats one
-	go build -o bin/campaign ./bench/campaign
+	go build -o bin/campaign ./study/bench/campaign
 	bin/campaign --seconds $(if $(filter command environment,$(firstword $(origin SECONDS))),$(SECONDS),1800) $(if $(SEED),--seed $(SEED))
 
 .PHONY: install-bench
@@ -276,115 +276,115 @@ install-bench: ## also install what the benchmarks compare Pillion with (softflo
 	@.ci/install bench
 
 .PHONY: bench
-bench: install build ## measure the overhead (at most 30 minutes), or EXPERIMENT=overhead-peers and others (bench/*.yaml); QUICK=1 proves that it runs
-	go build -o bin/ ./bench/overhead
-	.ci/experiment $(RESULTS) $(EXPERIMENT:%=bench/%.yaml)
+bench: install build ## measure the overhead (at most 30 minutes), or EXPERIMENT=overhead-peers and others (study/bench/*.yaml); QUICK=1 proves that it runs
+	go build -o bin/ ./study/bench/overhead
+	.ci/experiment $(RESULTS) $(EXPERIMENT:%=study/bench/%.yaml)
 
 .PHONY: bench-probes
 bench-probes: install build ## compare what the probes cost in revision OLD (HEAD~1) and NEW (the files as they are) (15 minutes; QUICK=1: 2 minutes)
-	go build -o bin/ ./bench/probes
-	.ci/experiment $(RESULTS) bench/probes.yaml
+	go build -o bin/ ./study/bench/probes
+	.ci/experiment $(RESULTS) study/bench/probes.yaml
 
 .PHONY: paper-s1
 paper-s1: install build ## repeat the experiments of pezaros-2011, in-line IPv6 measurement (2 hours; QUICK=1: 10 minutes)
-	go build -o bin/ ./bench/overhead
-	.ci/experiment --paper pezaros-2011 $(RESULTS) bench/paper/s1/*.yaml
+	go build -o bin/ ./study/bench/overhead
+	.ci/experiment --paper pezaros-2011 $(RESULTS) study/bench/paper/s1/*.yaml
 
 .PHONY: paper-s2
 paper-s2: install build ## repeat the experiments of hamilton-2012, the service infrastructure (1 hour; QUICK=1: 3 minutes)
-	go build -o bin/ ./bench/overhead
-	.ci/experiment --paper hamilton-2012 $(RESULTS) bench/paper/s2/*.yaml
+	go build -o bin/ ./study/bench/overhead
+	.ci/experiment --paper hamilton-2012 $(RESULTS) study/bench/paper/s2/*.yaml
 
 .PHONY: paper-s3
 paper-s3: workloads ## repeat the experiments of angrisani, router delays (20 hours at most; QUICK=1: 10 minutes)
-	.ci/experiment --paper angrisani $(RESULTS) bench/paper/s3/*.yaml
+	.ci/experiment --paper angrisani $(RESULTS) study/bench/paper/s3/*.yaml
 
 INSTRUMENTED = $(CC) -std=c11 -D_GNU_SOURCE -O2
 
 .PHONY: instrumented
 instrumented: install build ## build the workloads that report by OML's protocol into bin/bench
 	$(MAKE) -s -C clib
-	go build -o bin/bench/ ./bench/instrumented
-	$(INSTRUMENTED) -Iclib/include -o bin/bench/traffic bench/instrumented/traffic/traffic.c clib/build/libpillion.a -lm -pthread
-	$(INSTRUMENTED) -DPLAIN -o bin/bench/traffic-plain bench/instrumented/traffic/traffic.c -lm -pthread
-	$(INSTRUMENTED) -Iclib/include -o bin/bench/pace bench/instrumented/pace/pace.c clib/build/libpillion.a -lm -pthread
+	go build -o bin/bench/ ./study/bench/instrumented
+	$(INSTRUMENTED) -Iclib/include -o bin/bench/traffic study/bench/instrumented/traffic/traffic.c clib/build/libpillion.a -lm -pthread
+	$(INSTRUMENTED) -DPLAIN -o bin/bench/traffic-plain study/bench/instrumented/traffic/traffic.c -lm -pthread
+	$(INSTRUMENTED) -Iclib/include -o bin/bench/pace study/bench/instrumented/pace/pace.c clib/build/libpillion.a -lm -pthread
 
 .PHONY: paper-s4
 paper-s4: instrumented ## repeat the experiments of mehani-2011, instrumented applications (7 hours; QUICK=1: 12 minutes)
-	.ci/experiment --paper mehani-2011 $(RESULTS) bench/paper/s4/*.yaml
+	.ci/experiment --paper mehani-2011 $(RESULTS) study/bench/paper/s4/*.yaml
 
 .PHONY: bench-relay
 bench-relay: instrumented ## measure the sample rate and the cost of an agent's relay and filters (10 minutes; QUICK=1: 1 minute)
-	.ci/experiment $(RESULTS) bench/relay.yaml
+	.ci/experiment $(RESULTS) study/bench/relay.yaml
 
 .PHONY: paper-s5
 paper-s5: workloads ## repeat the experiments of li-2015, exact sending (10 hours at most; QUICK=1: 10 minutes)
-	.ci/experiment --paper li-2015 $(RESULTS) bench/paper/s5/*.yaml
+	.ci/experiment --paper li-2015 $(RESULTS) study/bench/paper/s5/*.yaml
 
 .PHONY: bench-service
 bench-service: install build ## measure ingest, 500 agents, queries over 100 million rows, and appending (two hours at most; QUICK=1: 2 minutes)
-	go build -o bin/bench/ ./bench/ingest ./bench/query ./bench/fill
+	go build -o bin/bench/ ./study/bench/ingest ./study/bench/query ./study/bench/fill
 	go test -c -o bin/bench/duckdb.test ./archive/duckdb
-	.ci/experiment $(RESULTS) bench/ingest.yaml bench/steady.yaml bench/query.yaml bench/fill.yaml
+	.ci/experiment $(RESULTS) study/bench/ingest.yaml study/bench/steady.yaml study/bench/query.yaml study/bench/fill.yaml
 
 .PHONY: bench-clickhouse
 bench-clickhouse: install install-fleet build ## measure questions to 100 million rows in ClickHouse, and inserts against the driver's plain blocks (45 minutes at most; QUICK=1: 2 minutes)
-	go build -o bin/bench/ ./bench/clickhouse
-	.ci/experiment $(RESULTS) bench/clickhouse-query.yaml bench/clickhouse-insert.yaml
+	go build -o bin/bench/ ./study/bench/clickhouse
+	.ci/experiment $(RESULTS) study/bench/clickhouse-query.yaml study/bench/clickhouse-insert.yaml
 
 .PHONY: bench-fleet
 bench-fleet: install install-fleet build ## measure three servers, three NATS hubs and ClickHouse with 100 to 10,000 simulated agents, in steps, as far as the machine carries them (20 minutes; QUICK=1: 2 minutes); STEPS=100,300 are others
 	go build -o bin/ github.com/nats-io/nats-server/v2
-	go build -o bin/bench/ ./bench/crowd
-	$(if $(STEPS),STEPS=$(STEPS)) .ci/experiment $(RESULTS) bench/fleet.yaml
+	go build -o bin/bench/ ./study/bench/crowd
+	$(if $(STEPS),STEPS=$(STEPS)) .ci/experiment $(RESULTS) study/bench/fleet.yaml
 
 .PHONY: bench-page
 bench-page: install build ## measure the page's charts in Chromium, 3 to 200 lines, live (20 minutes; QUICK=1: 2 minutes)
 	@.ci/install test
 	@.ci/packages
-	node bench/page/bundle.mjs bin/bench/page
-	.ci/experiment $(RESULTS) bench/page.yaml
+	node study/bench/page/bundle.mjs bin/bench/page
+	.ci/experiment $(RESULTS) study/bench/page.yaml
 
 .PHONY: bench-topology
 bench-topology: build ## measure the topology of 200 simulated agents in full mesh: size of the answer, time of the first drawing, longest tasks in Chromium (4 minutes); AGENTS=n others
 	@.ci/install test
 	@.ci/packages
-	go build -o bin/ ./bench/crowd
-	node bench/page/topology.mjs $(if $(AGENTS),--agents $(AGENTS))
+	go build -o bin/ ./study/bench/crowd
+	node study/bench/page/topology.mjs $(if $(AGENTS),--agents $(AGENTS))
 
 .PHONY: bench-oml
 bench-oml: instrumented ## measure the ingest of application reports and the cost of reporting (an hour at most; QUICK=1: 2 minutes); PEER=PREFIX also runs an installed OML for comparison
-	go build -o bin/bench/ ./bench/oml
-	.ci/experiment $(RESULTS) bench/oml.yaml bench/inject.yaml bench/inject-killed.yaml
-	$(if $(PEER),$(INSTRUMENTED) -DPEER -I$(PEER)/include -o bin/bench/pace-oml2 bench/instrumented/pace/pace.c -L$(PEER)/lib -Xlinker -rpath=$(PEER)/lib -loml2 -locomm)
-	$(if $(PEER),.ci/experiment $(RESULTS) bench/oml-peers.yaml bench/inject-peers.yaml)
+	go build -o bin/bench/ ./study/bench/oml
+	.ci/experiment $(RESULTS) study/bench/oml.yaml study/bench/inject.yaml study/bench/inject-killed.yaml
+	$(if $(PEER),$(INSTRUMENTED) -DPEER -I$(PEER)/include -o bin/bench/pace-oml2 study/bench/instrumented/pace/pace.c -L$(PEER)/lib -Xlinker -rpath=$(PEER)/lib -loml2 -locomm)
+	$(if $(PEER),.ci/experiment $(RESULTS) study/bench/oml-peers.yaml study/bench/inject-peers.yaml)
 
 .PHONY: workloads
 workloads: install build ## build the workloads of the experiments on routers and senders into bin/bench
-	go build -o bin/bench/ ./bench/router ./bench/send ./bench/capacity
+	go build -o bin/bench/ ./study/bench/router ./study/bench/send ./study/bench/capacity
 
 .PHONY: bench-router
 bench-router: workloads ## measure what the router profile costs and whether its account closes (an hour; QUICK=1: 2 minutes)
-	.ci/experiment $(RESULTS) bench/router*.yaml
+	.ci/experiment $(RESULTS) study/bench/router*.yaml
 
 .PHONY: bench-send
 bench-send: install-bench workloads ## compare the sender with iperf2, iperf3 and D-ITG, and measure models (2 hours; QUICK=1: 8 minutes)
-	.ci/experiment $(RESULTS) bench/send*.yaml
+	.ci/experiment $(RESULTS) study/bench/send*.yaml
 
 .PHONY: bench-capacity
 bench-capacity: workloads ## measure how well capacities are estimated (half an hour; QUICK=1: 2 minutes)
-	.ci/experiment $(RESULTS) bench/capacity.yaml
+	.ci/experiment $(RESULTS) study/bench/capacity.yaml
 
 .PHONY: bench-statistics
 bench-statistics: ## measure permanova, and simulate coverage and false positives of the runner and the Python package (20 minutes)
 	@.ci/install test
-	go run ./bench/statistics -out bench/results/statistics-runner.json
-	$(PYTHON) bench/statistics/permanova.py
-	$(PYTHON) bench/statistics/simulate.py --out bench/results/statistics.json
+	go run ./study/bench/statistics -out study/bench/results/statistics-runner.json
+	$(PYTHON) study/bench/statistics/permanova.py
+	$(PYTHON) study/bench/statistics/simulate.py --out study/bench/results/statistics.json
 
 .PHONY: bench-metrics
 bench-metrics: install build ## measure the CPU time of a scrape of /metrics and of an export by OTLP, with 1,000 pairs (a minute)
-	go run ./bench/metrics
+	go run ./study/bench/metrics
 
 .PHONY: size
 size: ## count lines of code at REV (HEAD) and now, without tests and generated files
@@ -396,8 +396,8 @@ fuzz: ## run each fuzz target for FUZZTIME (60s)
 
 # Packages whose goroutines share state. Not archive/duckdb, which takes ten minutes under
 # the detector.
-RACEPACKAGES = ./bus ./agent/identity ./agent/loader ./agent/oml ./agent/service ./agent/spool ./agent/validation \
-	./measure/... ./oml/report ./omsp/... ./server/... ./session
+RACEPACKAGES = ./bus ./agent/identity ./agent/loader ./oml/agent ./agent/service ./agent/spool ./agent/validation \
+	./measure/... ./oml/report ./oml/omsp/... ./server/... ./session
 
 # A test that computes for long in one goroutine: the detector finds nothing in it, and makes
 # it ten times slower.
@@ -411,7 +411,7 @@ test-race: ## run the tests of packages with concurrency under the race detector
 clean: ## remove build results
 	rm -rf bin
 	@$(MAKE) -C clib clean
-	rm -f bench/results/*.tmp
+	rm -f study/bench/results/*.tmp
 
 .PHONY: help-all
 help-all: ## list all targets

@@ -17,7 +17,7 @@ import (
 
 	"pillion.dev/internal/test/hang"
 	"pillion.dev/internal/test/sealed"
-	"pillion.dev/omsp"
+	"pillion.dev/oml/omsp"
 )
 
 // long is the timeout of every wait for a condition.

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"pillion.dev/omsp"
+	"pillion.dev/oml/omsp"
 )
 
 // tuple is a received tuple.

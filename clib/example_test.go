@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"pillion.dev/omsp"
-	"pillion.dev/omsp/scaffold"
+	"pillion.dev/oml/omsp"
+	"pillion.dev/oml/omsp/scaffold"
 )
 
 func execute(t *testing.T, name string, words ...string) string {

@@ -14,7 +14,7 @@ import (
 // the navigation are errors.
 func TestLongDocumentSiteRefusesBrokenLinks(t *testing.T) {
 	tree := t.TempDir()
-	for _, folder := range []string{".ci/site", "dist/site", "docs", "lab", "clib", "bench", "ui/public", "ui/style", "README.md", "python/examples", "wire/wire.h"} {
+	for _, folder := range []string{".ci/site", "dist/site", "docs", "lab", "clib", "study/bench", "ui/public", "ui/style", "README.md", "python/examples", "wire/wire.h"} {
 		to := filepath.Join(tree, folder)
 		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 			t.Fatal(err)

@@ -30,7 +30,7 @@ type block struct{ document, class, text string }
 func blocks(t *testing.T) []block {
 	t.Helper()
 	var found []block
-	for _, pattern := range []string{"../*.md", "../docs/*.md", "../docs/*/*.md", "../*/README.md"} {
+	for _, pattern := range []string{"../*.md", "../docs/*.md", "../docs/*/*.md", "../*/README.md", "../study/*/README.md"} {
 		names, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)

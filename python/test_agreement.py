@@ -1,6 +1,6 @@
 """The runner's estimates and those of this package are the same, on the same journals.
 
-experiment/testdata/agreement has result folders with the runner's estimates, which its own
+study/experiment/testdata/agreement has result folders with the runner's estimates, which its own
 test TestAgreement compares and writes.
 """
 
@@ -14,7 +14,7 @@ import pillion
 from pillion.analysis import effects, verdicts
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-FOLDER = os.path.join(HERE, "..", "experiment", "testdata", "agreement")
+FOLDER = os.path.join(HERE, "..", "study", "experiment", "testdata", "agreement")
 
 
 class Agreement(unittest.TestCase):

@@ -16,7 +16,7 @@ from pillion.analysis.simulate import simulate
 from pillion.report import paper, paper_figure
 from pillion.report.document import Figure, Table, Text
 
-PAPERS = os.path.join(os.path.dirname(__file__), "..", "experiment", "paper")
+PAPERS = os.path.join(os.path.dirname(__file__), "..", "study", "experiment", "paper")
 
 TABLE = {
     "paper": "pezaros-2011", "item": "Table I", "title": "Throughput", "source": "section V", "unit": {"rate": "Mb/s"},

@@ -8,9 +8,9 @@ import (
 
 	"pillion.dev/bus"
 	"pillion.dev/measure"
-	"pillion.dev/omsp"
-	"pillion.dev/omsp/relay"
-	"pillion.dev/server/oml"
+	"pillion.dev/oml/omsp"
+	"pillion.dev/oml/omsp/relay"
+	oml "pillion.dev/oml/server"
 )
 
 // tupleOf is a tuple of a relayed stream with one field.

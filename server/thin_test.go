@@ -14,7 +14,7 @@ import (
 
 	"pillion.dev/archive"
 	"pillion.dev/measure"
-	"pillion.dev/omsp/collect"
+	"pillion.dev/oml/omsp/collect"
 	"pillion.dev/server/ingest"
 )
 

@@ -241,7 +241,7 @@ func standardsSection(rows []row) string {
 	return b.String()
 }
 
-// costs are medians of twelve runs of bench/overhead-encodings.yaml, ns.
+// costs are medians of twelve runs of study/bench/overhead-encodings.yaml, ns.
 var costs = map[string]struct{ source, destination int }{
 	"native": {115, 66}, "shim": {158, 70}, "ipip": {182, 120}, "udp": {182, 104}, "udp-option": {63, 53},
 	"ioam-e2e": {180, 110}, "ioam-trace": {229, 208}, "pdm": {226, 81}, "altmark": {181, 177},

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"pillion.dev/omsp/collect"
+	"pillion.dev/oml/omsp/collect"
 )
 
 // TestAddressOfApplications: only loopback addresses are accepted.

@@ -14,10 +14,10 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
-	"pillion.dev/agent/oml"
 	"pillion.dev/measure"
-	"pillion.dev/omsp"
-	"pillion.dev/omsp/relay"
+	oml "pillion.dev/oml/agent"
+	"pillion.dev/oml/omsp"
+	"pillion.dev/oml/omsp/relay"
 )
 
 // taker collects rows as text.

@@ -9,9 +9,9 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
-	"pillion.dev/agent/oml"
 	"pillion.dev/agent/spool"
 	"pillion.dev/measure"
+	oml "pillion.dev/oml/agent"
 )
 
 // TestApplicationsCannotEvictOwnRows: what applications report has a spool of its own. When

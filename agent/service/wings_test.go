@@ -1,8 +1,8 @@
 package service
 
 import (
-	"pillion.dev/agent/capture"
 	"pillion.dev/agent/loader"
+	"pillion.dev/oml/capture"
 )
 
 func init() { loader.RegisterCapturer(capture.Devices{}) }

@@ -31,7 +31,7 @@ const (
 // filler copies Arrow columns into chunks of DuckDB vectors, and these into a
 // table. Small parts share a chunk.
 //
-// This takes unsafe copies; the experiment bench/fill.yaml shows what they are worth.
+// This takes unsafe copies; the experiment study/bench/fill.yaml shows what they are worth.
 //
 // Long strings are not copied into the chunk: it points into the Arrow buffers,
 // which are pinned until the appender has made its own copy.

@@ -138,7 +138,7 @@ func TestFillWays(t *testing.T) {
 }
 
 // BenchmarkFill appends 50,000 rows of flows and commits them, column by column as the
-// archive does, and value by value; bench/fill.yaml compares the two.
+// archive does, and value by value; study/bench/fill.yaml compares the two.
 func BenchmarkFill(b *testing.B) {
 	for _, name := range []string{"columns", "values"} {
 		b.Run(name, func(b *testing.B) {

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"pillion.dev/internal/free"
-	"pillion.dev/omsp"
-	"pillion.dev/omsp/client"
+	"pillion.dev/oml/omsp"
+	"pillion.dev/oml/omsp/client"
 )
 
 // TestFilteredApplications: what an application reports goes through the filters of its

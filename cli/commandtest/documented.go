@@ -33,7 +33,7 @@ var before = []string{"sudo", "exec", "time", "if", "then", "do", "else", "while
 func documents(t *testing.T) []string {
 	t.Helper()
 	var found []string
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "*/README.md", "bench/results/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "*/README.md", "study/*/README.md", "study/bench/results/*.md"} {
 		names, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"pillion.dev/omsp/scaffold"
+	"pillion.dev/oml/omsp/scaffold"
 )
 
 func TestScaffold(t *testing.T) {

@@ -24,8 +24,8 @@ import (
 	"pillion.dev/cli/commandtest"
 	"pillion.dev/internal/free"
 	"pillion.dev/internal/test/hang"
-	"pillion.dev/omsp"
-	"pillion.dev/omsp/client"
+	"pillion.dev/oml/omsp"
+	"pillion.dev/oml/omsp/client"
 	"pillion.dev/server"
 )
 

@@ -22,9 +22,9 @@ PAGES = {
     "README.md": "overview",
     "lab/README.md": "lab",
     "clib/README.md": "clib",
-    "bench/README.md": "bench",
-    "bench/results/overhead.md": "bench-overhead",
-    "bench/results/send.md": "bench-send",
+    "study/bench/README.md": "bench",
+    "study/bench/results/overhead.md": "bench-overhead",
+    "study/bench/results/send.md": "bench-send",
 }
 
 FENCE = re.compile(r"^```.*?^```$", re.M | re.S)

@@ -18,7 +18,7 @@ var (
 // eachDocument calls with the text of each document.
 func eachDocument(t *testing.T, call func(name, text string)) {
 	t.Helper()
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "*/README.md", "bench/results/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "*/README.md", "study/*/README.md", "study/bench/results/*.md"} {
 		names, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)

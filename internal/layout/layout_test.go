@@ -49,24 +49,12 @@ var rooms = map[string]room{
 	"docs":     {},
 	"internal": {},
 
-	"send":            {wing: "send"},
-	"agent/estimator": {wing: "send"},
-	"agent/sender":    {wing: "send"},
-	"agent/tester":    {wing: "send"},
+	"send": {wing: "send"},
 
-	"oml":            {wing: "oml"},
-	"omsp":           {wing: "oml"},
-	"clib":           {wing: "oml"},
-	"agent/capture":  {wing: "oml"},
-	"agent/iperf":    {wing: "oml"},
-	"agent/oml":      {wing: "oml"},
-	"archive/sqlite": {wing: "oml"},
-	"server/oml":     {wing: "oml"},
+	"oml":  {wing: "oml"},
+	"clib": {wing: "oml"},
 
-	"study":              {wing: "study"},
-	"bench":              {wing: "study"},
-	"experiment":         {wing: "study"},
-	"agent/routerreport": {wing: "study"},
+	"study": {wing: "study"},
 }
 
 // roomOf returns the name of the room of a folder: the innermost.
@@ -99,16 +87,16 @@ var confined = []struct{ imported, to string }{
 	{"github.com/nats-io/", "bus"},
 	{"github.com/duckdb/", "archive/duckdb"},
 	{"github.com/marcboeker/go-duckdb", "archive/duckdb"},
-	{"C", "archive/duckdb"},                      // cgo
-	{"github.com/gdamore/", "cli/terminal"},      // full-screen views
-	{"modernc.org/", "archive/sqlite bench/oml"}, // SQLite: what users of OML export, what OML's server writes
+	{"C", "archive/duckdb"},                        // cgo
+	{"github.com/gdamore/", "cli/terminal"},        // full-screen views
+	{"modernc.org/", "oml/sqlite study/bench/oml"}, // SQLite: what users of OML export, what OML's server writes
 }
 
 // statement begins a string that is SQL, which only sqlRooms hold: a question to the
 // archive has a method of archive.Archive. What a user types is no string of ours.
 var (
 	statement = regexp.MustCompile("^[\"`]\\s*(SELECT|CREATE|INSERT|DELETE|UPDATE|ALTER|WITH) ")
-	sqlRooms  = []string{"archive", "bench", "lab"}
+	sqlRooms  = []string{"archive", "lab", "oml", "study"}
 )
 
 // unwatched folders hold what tools make, what tests read, or what has its form from other projects. A name with a
@@ -125,7 +113,7 @@ var forTests = regexp.MustCompile(`(^|/)[a-z]*test/`)
 var forbiddenNames = []string{"utils", "util", "common", "helpers", "helper", "manager", "base"}
 
 const (
-	depthLimit    = 3
+	depthLimit    = 4
 	functionLimit = 80
 )
 
@@ -145,31 +133,31 @@ var lineLimits = []struct {
 // exceptions to a rule, each with its reason. One that is no longer needed is
 // a fault too, so the table stays true.
 var exceptions = []exception{
-	{"main", "bench/overhead", "the load of experiments of `make bench` and `make paper-s1`, never shipped: the product is three binaries"},
-	{"main", "bench/first-delay", "the load of the experiment of `make first-delay`, never shipped: the product is three binaries"},
-	{"main", "bench/alarms", "the load of the experiment of `make bench-alarms`, never shipped: the product is three binaries"},
-	{"main", "bench/ingest", "the load of experiments of `make bench-service`, never shipped: the product is three binaries"},
-	{"main", "bench/campaign", "a test with faults for `make campaign`, never shipped: the product is three binaries"},
-	{"main", "bench/ledger", "a test with faults for `make ledger`, never shipped: the product is three binaries"},
-	{"main", "bench/crowd", "a simulation run by hand, by the page's tests and by `make bench-fleet`, never shipped: the product is three binaries"},
+	{"main", "study/bench/overhead", "the load of experiments of `make bench` and `make paper-s1`, never shipped: the product is three binaries"},
+	{"main", "study/bench/first-delay", "the load of the experiment of `make first-delay`, never shipped: the product is three binaries"},
+	{"main", "study/bench/alarms", "the load of the experiment of `make bench-alarms`, never shipped: the product is three binaries"},
+	{"main", "study/bench/ingest", "the load of experiments of `make bench-service`, never shipped: the product is three binaries"},
+	{"main", "study/bench/campaign", "a test with faults for `make campaign`, never shipped: the product is three binaries"},
+	{"main", "study/bench/ledger", "a test with faults for `make ledger`, never shipped: the product is three binaries"},
+	{"main", "study/bench/crowd", "a simulation run by hand, by the page's tests and by `make bench-fleet`, never shipped: the product is three binaries"},
 	{"main", "ui/pack", "a step of the page's build, run by go generate, never shipped: the product is three binaries"},
 	{"main", "internal/notice/collect", "a step of the build, run by go generate, never shipped: the product is three binaries"},
 	{"main", "internal/sbom", "a step of `make release`, never shipped: the product is three binaries"},
-	{"main", "bench/oml", "the load of experiments of `make bench-oml`, never shipped: the product is three binaries"},
-	{"main", "bench/router", "an experiment for `make bench-router`, never shipped: the product is three binaries"},
-	{"main", "bench/send", "an experiment for `make bench-send`, never shipped: the product is three binaries"},
-	{"main", "bench/capacity", "an experiment for `make bench-capacity`, never shipped: the product is three binaries"},
-	{"main", "bench/instrumented", "the load of experiments of `make paper-s4`, `make bench-relay` and `make bench-oml`, never shipped: the product is three binaries"},
-	{"main", "bench/metrics", "a measurement for `make bench-metrics`, never shipped: the product is three binaries"},
-	{"main", "bench/fill", "the load of an experiment of `make bench-service`, never shipped: the product is three binaries"},
-	{"main", "bench/probes", "the load of the experiment of `make bench-probes`, never shipped: the product is three binaries"},
-	{"main", "bench/query", "the load of an experiment of `make bench-service`, never shipped: the product is three binaries"},
-	{"main", "bench/clickhouse", "the load of experiments of `make bench-clickhouse`, never shipped: the product is three binaries"},
-	{"main", "bench/statistics", "a simulation for `make bench-statistics`, never shipped: the product is three binaries"},
-	{"import", "bench/probes/destination.go", "frames of an experiment, never shipped"},
+	{"main", "study/bench/oml", "the load of experiments of `make bench-oml`, never shipped: the product is three binaries"},
+	{"main", "study/bench/router", "an experiment for `make bench-router`, never shipped: the product is three binaries"},
+	{"main", "study/bench/send", "an experiment for `make bench-send`, never shipped: the product is three binaries"},
+	{"main", "study/bench/capacity", "an experiment for `make bench-capacity`, never shipped: the product is three binaries"},
+	{"main", "study/bench/instrumented", "the load of experiments of `make paper-s4`, `make bench-relay` and `make bench-oml`, never shipped: the product is three binaries"},
+	{"main", "study/bench/metrics", "a measurement for `make bench-metrics`, never shipped: the product is three binaries"},
+	{"main", "study/bench/fill", "the load of an experiment of `make bench-service`, never shipped: the product is three binaries"},
+	{"main", "study/bench/probes", "the load of the experiment of `make bench-probes`, never shipped: the product is three binaries"},
+	{"main", "study/bench/query", "the load of an experiment of `make bench-service`, never shipped: the product is three binaries"},
+	{"main", "study/bench/clickhouse", "the load of experiments of `make bench-clickhouse`, never shipped: the product is three binaries"},
+	{"main", "study/bench/statistics", "a simulation for `make bench-statistics`, never shipped: the product is three binaries"},
+	{"import", "study/bench/probes/destination.go", "frames of an experiment, never shipped"},
 	{"import", "lab/trace_test.go", "traces of IOAM, which no command prints: only the package hands them over"},
-	{"import", "bench/probes/source.go", "packets of an experiment, never shipped"},
-	{"import", "bench/probes/return.go", "packets of an experiment, never shipped"},
+	{"import", "study/bench/probes/source.go", "packets of an experiment, never shipped"},
+	{"import", "study/bench/probes/return.go", "packets of an experiment, never shipped"},
 }
 
 type exception struct{ rule, path, reason string }

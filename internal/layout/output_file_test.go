@@ -21,7 +21,7 @@ var notNamed = []struct{ place, reason string }{
 	{"internal/test", "what tests of several rooms start"},
 	{"bus/bustest", "what tests of several rooms start"},
 	{"cli/commandtest", "what tests of the programs start, and -update"},
-	{"bench", "experiments, never shipped"},
+	{"study/bench", "experiments, never shipped"},
 	{"lab", "files of a lab's own folder, and settings in /proc/sys"},
 	{"ui/pack", "a step of the page's build"},
 	{"server/backup", "a backup is a new folder, whose files must not exist, and a data directory"},
@@ -30,9 +30,9 @@ var notNamed = []struct{ place, reason string }{
 	{"archive/duckdb/acknowledged.go", "a file beside the archive"},
 	{"probe/hook/attach.go", "which program a process leaves on a device"},
 	{"agent/spool", "files of the spool"},
-	{"agent/oml/mark.go", "a file of the spool"},
-	{"experiment/journal.go", "a result folder's journal, to which lines are appended"},
-	{"experiment/runner/lock.go", "a lock"},
+	{"oml/agent/mark.go", "a file of the spool"},
+	{"study/experiment/journal.go", "a result folder's journal, to which lines are appended"},
+	{"study/experiment/runner/lock.go", "a lock"},
 }
 
 func TestFilesAreCreatedInOnePlace(t *testing.T) {

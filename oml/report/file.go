@@ -11,7 +11,7 @@ import (
 	"pillion.dev/agent/report"
 	"pillion.dev/internal/outfile"
 	"pillion.dev/measure"
-	"pillion.dev/omsp"
+	"pillion.dev/oml/omsp"
 )
 
 // file writes what a collector would receive.

@@ -11,7 +11,7 @@ import (
 	"pillion.dev/measure"
 	_ "pillion.dev/measure/module" // streams of modules
 	_ "pillion.dev/measure/point"  // streams of points
-	"pillion.dev/omsp"
+	"pillion.dev/oml/omsp"
 )
 
 // TestNotMeasured: of each column of each stream, a value that was not measured is null in JSON,

@@ -18,8 +18,8 @@ import (
 
 	"pillion.dev/agent/report"
 	"pillion.dev/measure"
-	"pillion.dev/omsp"
-	"pillion.dev/omsp/client"
+	"pillion.dev/oml/omsp"
+	"pillion.dev/oml/omsp/client"
 )
 
 // DefaultPort is the OMSP port.

@@ -12,7 +12,7 @@ import (
 
 	"pillion.dev/agent/report"
 	"pillion.dev/measure"
-	"pillion.dev/omsp"
+	"pillion.dev/oml/omsp"
 )
 
 var schema = &measure.Schema{Name: "app_point", Fields: []measure.Field{

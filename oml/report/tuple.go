@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"pillion.dev/measure"
-	"pillion.dev/omsp"
+	"pillion.dev/oml/omsp"
 )
 
 var types = map[measure.Type]omsp.Type{

@@ -16,12 +16,12 @@ import (
 
 	"pillion.dev/agent/policy"
 	"pillion.dev/agent/runner"
-	"pillion.dev/agent/sender"
 	"pillion.dev/internal/clock"
 	"pillion.dev/measure"
 	"pillion.dev/send"
 	"pillion.dev/send/dispatch"
 	"pillion.dev/send/frame"
+	"pillion.dev/send/sender"
 	"pillion.dev/send/traffic"
 	"pillion.dev/session"
 )

@@ -1,4 +1,4 @@
-// What package agent/routerreport writes into a report: the summary that `pillion-agent router --json` prints, its intervals, and the
+// What package study/routerreport writes into a report: the summary that `pillion-agent router --json` prints, its intervals, and the
 // distributions that are only drawn. Null: not measured.
 
 export type Measured = number | null;

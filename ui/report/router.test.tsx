@@ -1,4 +1,4 @@
-// The report of a router profile that package agent/routerreport wrote in its test.
+// The report of a router profile that package study/routerreport wrote in its test.
 import { readFileSync } from "node:fs";
 import { render } from "preact";
 import { expect, test } from "vitest";
@@ -6,7 +6,7 @@ import { binned, isSteep, timeBuckets } from "./bins.ts";
 import type { Profile } from "./profile.ts";
 import { Report } from "./router.tsx";
 
-const profile = JSON.parse(readFileSync("../agent/routerreport/testdata/report.json", "utf8")) as Profile;
+const profile = JSON.parse(readFileSync("../study/routerreport/testdata/report.json", "utf8")) as Profile;
 
 function drawn(of: Profile): HTMLElement {
   const box = document.createElement("main");

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"os"
 
-	"pillion.dev/agent/capture"
 	"pillion.dev/agent/report"
 	"pillion.dev/cli/agent"
 	"pillion.dev/measure"
+	"pillion.dev/oml/capture"
 )
 
 type captureCmd struct {

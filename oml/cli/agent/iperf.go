@@ -9,9 +9,9 @@ import (
 	"os"
 	"slices"
 
-	"pillion.dev/agent/iperf"
 	"pillion.dev/cli/agent"
 	"pillion.dev/cli/command"
+	"pillion.dev/oml/iperf"
 	"pillion.dev/oml/report"
 )
 

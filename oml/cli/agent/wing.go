@@ -4,13 +4,13 @@ package agent
 import (
 	"log/slog"
 
-	"pillion.dev/agent/capture"
 	"pillion.dev/agent/loader"
-	"pillion.dev/agent/oml"
 	"pillion.dev/agent/report"
 	"pillion.dev/agent/service"
 	"pillion.dev/cli/command"
 	"pillion.dev/measure/application"
+	oml "pillion.dev/oml/agent"
+	"pillion.dev/oml/capture"
 	omsp "pillion.dev/oml/report"
 )
 

@@ -15,7 +15,7 @@ import (
 	"pillion.dev/api"
 	"pillion.dev/api/pillionv1"
 	"pillion.dev/cli/pillion"
-	"pillion.dev/omsp"
+	"pillion.dev/oml/omsp"
 )
 
 type omlCmd struct {

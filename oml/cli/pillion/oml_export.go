@@ -12,14 +12,14 @@ import (
 
 	"pillion.dev/api"
 	"pillion.dev/api/pillionv1"
-	"pillion.dev/archive/sqlite"
 	"pillion.dev/cli/command"
 	"pillion.dev/cli/pillion"
 	"pillion.dev/internal/outfile"
 	"pillion.dev/internal/progress"
 	"pillion.dev/internal/quantity"
-	"pillion.dev/omsp"
-	"pillion.dev/omsp/collect"
+	"pillion.dev/oml/omsp"
+	"pillion.dev/oml/omsp/collect"
+	"pillion.dev/oml/sqlite"
 )
 
 type omlExportCmd struct {

@@ -10,7 +10,7 @@ import (
 	"pillion.dev/cli/command"
 	"pillion.dev/cli/pillion"
 	"pillion.dev/internal/outfile"
-	"pillion.dev/omsp/scaffold"
+	"pillion.dev/oml/omsp/scaffold"
 )
 
 type omlScaffoldCmd struct {

@@ -3,7 +3,7 @@ package pillion
 
 import (
 	"pillion.dev/cli/command"
-	"pillion.dev/omsp/scaffold"
+	"pillion.dev/oml/omsp/scaffold"
 )
 
 type commands struct {

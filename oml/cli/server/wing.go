@@ -3,9 +3,9 @@ package server
 
 import (
 	"pillion.dev/measure/application"
-	"pillion.dev/omsp/collect"
+	"pillion.dev/oml/omsp/collect"
+	oml "pillion.dev/oml/server"
 	"pillion.dev/server"
-	"pillion.dev/server/oml"
 )
 
 // backend is a server.ApplicationBackend.

@@ -17,7 +17,7 @@ def _arguments(words):
     parser.add_argument("folder", metavar="FOLDER", help="result folder of pillion experiment run")
     parser.add_argument("-o", "--output", metavar="FILE", help="the report; - is standard output; default: report.html in FOLDER")
     parser.add_argument("--paper", metavar="NAME", help="set the published tables of a paper beside ours: pezaros-2011, hamilton-2012, angrisani, mehani-2011 or li-2015")
-    parser.add_argument("--papers", metavar="DIRECTORY", help="directory with the published tables; default: experiment/paper of the source tree")
+    parser.add_argument("--papers", metavar="DIRECTORY", help="directory with the published tables; default: study/experiment/paper of the source tree")
     parser.add_argument("--publish", metavar="HOST[:PORT]", help="also show the report on the page of the server whose OMSP listener this is; its token, if it requires one, is read from the file PILLION_OML_TOKEN_FILE")
     return parser.parse_args(words)
 

@@ -32,7 +32,7 @@ def folder_of(name, folder=None):
     """The folder of a paper's tables."""
     if name not in PAPERS:
         raise PaperError("read paper %r: there are %s" % (name, ", ".join(PAPERS)))
-    tree = folder or os.path.join(os.path.dirname(__file__), "..", "..", "..", "experiment", "paper")
+    tree = folder or os.path.join(os.path.dirname(__file__), "..", "..", "..", "study", "experiment", "paper")
     path = os.path.join(tree, name)
     if not os.path.isdir(path):
         raise PaperError("read paper %s: no directory %s: name the one of the published tables with --papers" % (name, os.path.normpath(path)))

@@ -11,11 +11,11 @@ import (
 
 	"golang.org/x/term"
 
-	"pillion.dev/agent/tester"
 	"pillion.dev/cli/agent"
 	"pillion.dev/cli/command"
 	"pillion.dev/probe/hook"
 	"pillion.dev/send/frame"
+	"pillion.dev/send/tester"
 )
 
 type benchmarkCmd struct {

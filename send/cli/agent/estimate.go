@@ -9,10 +9,10 @@ import (
 
 	"golang.org/x/term"
 
-	"pillion.dev/agent/estimator"
 	"pillion.dev/cli/agent"
 	"pillion.dev/cli/command"
 	"pillion.dev/probe/hook"
+	"pillion.dev/send/estimator"
 	"pillion.dev/send/frame"
 )
 

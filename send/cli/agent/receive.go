@@ -11,11 +11,11 @@ import (
 	"os"
 	"strings"
 
-	"pillion.dev/agent/estimator"
 	"pillion.dev/agent/view"
 	"pillion.dev/cli/agent"
 	"pillion.dev/cli/command"
 	"pillion.dev/probe/hook"
+	"pillion.dev/send/estimator"
 )
 
 type receiveCmd struct {

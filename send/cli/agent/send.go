@@ -14,7 +14,6 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"pillion.dev/agent/sender"
 	"pillion.dev/cli/agent"
 	"pillion.dev/cli/command"
 	"pillion.dev/internal/outfile"
@@ -25,6 +24,7 @@ import (
 	"pillion.dev/send/frame"
 	"pillion.dev/send/model"
 	"pillion.dev/send/schedule"
+	"pillion.dev/send/sender"
 	"pillion.dev/send/stream"
 )
 

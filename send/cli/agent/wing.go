@@ -4,17 +4,17 @@ package agent
 import (
 	"github.com/alecthomas/kong"
 
-	"pillion.dev/agent/estimator"
-	"pillion.dev/agent/tester"
 	"pillion.dev/cli/command"
 	"pillion.dev/send"
 	"pillion.dev/send/arrival"
 	"pillion.dev/send/dispatch"
+	"pillion.dev/send/estimator"
 	"pillion.dev/send/frame"
 	"pillion.dev/send/schedule"
 	"pillion.dev/send/search"
 	"pillion.dev/send/stream"
 	_ "pillion.dev/send/task" // registers the point send
+	"pillion.dev/send/tester"
 )
 
 // commands has one field and one file per command.

@@ -7,12 +7,12 @@ import (
 	"strings"
 	"time"
 
-	"pillion.dev/agent/routerreport"
 	"pillion.dev/cli/agent"
 	"pillion.dev/cli/command"
 	"pillion.dev/internal/outfile"
 	"pillion.dev/probe/hook"
 	"pillion.dev/probe/router"
+	"pillion.dev/study/routerreport"
 	"pillion.dev/ui/report"
 	"pillion.dev/wire/fivetuple"
 )

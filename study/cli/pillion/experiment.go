@@ -12,10 +12,10 @@ import (
 
 	"pillion.dev/cli/command"
 	"pillion.dev/cli/pillion"
-	"pillion.dev/experiment"
-	"pillion.dev/experiment/runner"
 	"pillion.dev/internal/outfile"
 	"pillion.dev/internal/quantity"
+	"pillion.dev/study/experiment"
+	"pillion.dev/study/experiment/runner"
 )
 
 type experimentCmd struct {

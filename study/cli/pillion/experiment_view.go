@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"pillion.dev/cli/pillion"
-	"pillion.dev/experiment"
 	"pillion.dev/internal/quantity"
 	"pillion.dev/measure/verdict"
+	"pillion.dev/study/experiment"
 )
 
 // cellsText counts the runs of a block.

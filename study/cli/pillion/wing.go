@@ -3,8 +3,8 @@ package pillion
 
 import (
 	"pillion.dev/cli/command"
-	"pillion.dev/experiment"
-	"pillion.dev/experiment/runner"
+	"pillion.dev/study/experiment"
+	"pillion.dev/study/experiment/runner"
 )
 
 type commands struct {

@@ -1,0 +1,112 @@
+// Package relay defines how an agent forwards tuples of its host's applications to the
+// server.
+//
+// The agent cannot know which tables a domain has. So it sends each as a separate
+// stream whose name is derived from domain and schema, and whose metadata has them:
+// the server maps it to a table and a start time when the tuples arrive.
+// Input from the bus is untrusted: only the canonical form of a stream is accepted.
+package relay
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"pillion.dev/measure"
+	"pillion.dev/measure/application"
+	"pillion.dev/oml/omsp"
+	"pillion.dev/oml/omsp/collect"
+)
+
+// Prefix of the names of relayed streams.
+const Prefix = application.RelayedPrefix
+
+// Limits, so that everything fits into the metadata of a schema.
+const (
+	domainMax = 1024 // bytes
+	nameMax   = 255  // bytes of the names of tables and fields
+	// StartMax is the latest start of a client: the range of the archive's timestamps.
+	StartMax = 1 << 33
+)
+
+// ErrOrigin marks an invalid relayed stream.
+var ErrOrigin = errors.New("invalid relayed stream")
+
+// Connections has a row for each connection of an application that has ended.
+var Connections = collect.Connections(Prefix + "connections")
+
+// Origin identifies the tuples of a relayed stream.
+type Origin struct {
+	Domain string
+	// Start is the agent's start of the domain, seconds since 1970: times of tuples are
+	// relative to it.
+	Start int64
+	// Table has index 0. With the fields of omsp.Metadata it is metadata.
+	Table omsp.Schema
+}
+
+// IsMetadata reports whether the tuples are metadata.
+func (o Origin) IsMetadata() bool { return o.Table.Same(omsp.Metadata) }
+
+// metadata is an origin in the metadata of a schema, as JSON. Table is what a client's header has.
+type metadata struct {
+	Domain string `json:"domain"`
+	Start  int64  `json:"start"`
+	Table  string `json:"table"`
+}
+
+// Schema returns the stream of an origin, deterministically; its name does not depend on
+// the start.
+func (o Origin) Schema() (*measure.Schema, error) {
+	o.Domain, o.Table.Index = strings.ToValidUTF8(o.Domain, "\uFFFD"), 0
+	if o.Start < 0 || o.Start > StartMax {
+		return nil, fmt.Errorf("%w: start %d", ErrOrigin, o.Start)
+	}
+	if len(o.Domain) > domainMax {
+		return nil, fmt.Errorf("%w: domain %.80q...: limit %d bytes", ErrOrigin, o.Domain, domainMax)
+	}
+	if !omsp.ValidName(o.Table.Name) || len(o.Table.Name) > nameMax {
+		return nil, fmt.Errorf("%w: table name %.80q: use at most %d letters, digits and _", ErrOrigin, o.Table.Name, nameMax)
+	}
+	for _, f := range o.Table.Fields {
+		if !omsp.ValidName(f.Name) || len(f.Name) > nameMax {
+			return nil, fmt.Errorf("%w: field name %.80q: use at most %d letters, digits and _", ErrOrigin, f.Name, nameMax)
+		}
+	}
+	sum := sha256.Sum256([]byte(o.Domain + "\x00" + o.Table.String()))
+	s, err := collect.SchemaOf(Prefix+hex.EncodeToString(sum[:16]), "tuples of "+o.Table.Name, o.Table)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrOrigin, err)
+	}
+	text, err := json.Marshal(metadata{o.Domain, o.Start, o.Table.String()})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrOrigin, err)
+	}
+	s.Origin = string(text)
+	return s, nil
+}
+
+// OriginOf is the inverse of Schema. Every error is ErrOrigin.
+func OriginOf(s *measure.Schema) (Origin, error) {
+	var m metadata
+	if err := json.Unmarshal([]byte(s.Origin), &m); err != nil {
+		return Origin{}, fmt.Errorf("%w: %w", ErrOrigin, err)
+	}
+	table, err := omsp.ParseSchema(m.Table)
+	if err != nil {
+		return Origin{}, fmt.Errorf("%w: %w", ErrOrigin, err)
+	}
+	o := Origin{Domain: m.Domain, Start: m.Start, Table: table}
+	again, err := o.Schema()
+	if err != nil {
+		return Origin{}, err
+	}
+	if !reflect.DeepEqual(again, s) {
+		return Origin{}, fmt.Errorf("%w: name or columns do not match domain and table", ErrOrigin)
+	}
+	return o, nil
+}
