@@ -14,7 +14,7 @@ var settingFiles = []string{"wire/marking.go", "session/setting.go", "api/proto/
 
 // settingEffects are where the setting stamp_every takes effect and is explained: the packet path,
 // benchmarks that choose it, what rows say, and documents.
-var settingEffects = regexp.MustCompile(`^(probe|bench|docs|wire/test)/|^wire/(doc\.go|.*\.(h|lua))$|^api/proto/flow\.proto$|^README\.md$|\.fixture\.ts$`)
+var settingEffects = regexp.MustCompile(`^(probe|study|docs|wire/test)/|^wire/(doc\.go|.*\.(h|lua))$|^api/proto/flow\.proto$|^README\.md$|\.fixture\.ts$`)
 
 // settingName finds stamp_every, in the forms that it has in each language.
 var settingName = regexp.MustCompile(`(?i)stamp[_-]?every`)
