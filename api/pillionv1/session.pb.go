@@ -1137,8 +1137,9 @@ type Reason struct {
 	Advice string `protobuf:"bytes,5,opt,name=advice,proto3" json:"advice,omitempty"`
 	// Since when; unset: unknown.
 	Since *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=since,proto3" json:"since,omitempty"`
-	// Agent and session that are concerned; may be empty.
-	Agent         string `protobuf:"bytes,7,opt,name=agent,proto3" json:"agent,omitempty"`
+	// The agent that is concerned; may be empty.
+	Agent string `protobuf:"bytes,7,opt,name=agent,proto3" json:"agent,omitempty"`
+	// The session that is concerned; may be empty.
 	Session       string `protobuf:"bytes,8,opt,name=session,proto3" json:"session,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -44,7 +44,7 @@ archive: mysql://x
 	}
 	for _, want := range []string{
 		"line 1: ", "line 17: ", "url: use", "quotas cannot", "query_processors -1", "trusted_proxies: ", "outbound_addresses: ", "oml_feedback: ",
-		"loss_event: ", `retention of "flows"`, `stream name "!"`, `name "1x"`, `receiver "desk"`, `rule "2"`, `rule "a"`, "limits cannot", "otlp: ", "aggregate_to: ", "archive: ",
+		"loss_event: ", `retention of "flows"`, `stream name "!"`, `name "1x"`, `receiver "desk"`, `rule "2"`, `rule "a"`, "limits.agents is negative", "otlp: ", "aggregate_to: ", "archive: ",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("no %q in: %v", want, err)
