@@ -1,6 +1,12 @@
 // Package agent runs one probe by hand, without a server: it opens a source or a
 // destination of package runner with a local task, and prints what it counts as text,
-// JSON or CSV. Rooms below it hold the parts of the agent that has joined a server.
+// JSON or CSV.
+//
+// Most packages below are parts of the agent that has joined a server: service speaks to the server, and
+// loader, with the privileges, runs what it assigns by package runner within the policy of the host;
+// spool keeps batches until they are stored, validation tests paths, doctor checks the host, host
+// samples it, identity has its certificate, and confine starts and seals the process of service. view
+// and report print and deliver what is measured by hand.
 package agent
 
 import (

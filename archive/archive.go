@@ -1,6 +1,8 @@
 // Package archive defines the interface of archives: they store the rows of streams,
 // each batch exactly once, and answer queries. Package query below has the SQL that all databases
-// share; what only one understands stays in the package that is named after it.
+// share, and answer what does not depend on SQL; what only one database understands stays in the
+// package that is named after it, duckdb or clickhouse. ledger knows which batches are stored,
+// transfer copies archives, and archivetest is the suite that all archives pass.
 //
 // In the flow it is between the bus and the API. It does not authorise callers.
 package archive

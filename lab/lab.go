@@ -5,6 +5,9 @@
 // Pillion's whole-system tests and demonstrations run in labs. The package does not
 // measure: a lab is complete when packets flow. It requires root and changes nothing
 // outside the namespaces that it creates.
+//
+// Of the packages below, emulator is that process, demo the demonstration, machine boots other
+// kernels in QEMU, and receiver takes notifications in tests.
 package lab
 
 import (

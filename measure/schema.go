@@ -1,6 +1,11 @@
 // Package measure holds what all measurements have in common: a point with a typed
 // schema, samples injected there, filters that turn windows of samples into rows,
-// and streams of rows cut into numbered Arrow record batches.
+// and streams of rows cut into numbered Arrow record batches. standard.go has the schemas of
+// Pillion's own streams.
+//
+// Of the packages below, flows has the row of the stream flows and its sum, histogram the buckets,
+// point and module describe what sessions can measure, skew estimates clock offsets, verdict
+// compares intervals with targets, and application is what the core knows of applications.
 //
 // It knows neither eBPF nor the network nor where batches go. In the flow it
 // stands between the probes, which inject, and the agent's spool.

@@ -3,6 +3,10 @@
 // reports what became of every packet, and each account is closed: scheduled = sent +
 // late-dropped + cancelled + failed.
 //
+// Of the packages below, model draws traffic and traffic describes what sessions send, which task
+// sends; estimator measures capacity and available bandwidth, tester benchmarks devices, arrival,
+// observer and reply see where packets went.
+//
 // It measures the departure only. With marks of probe/source on the same device the
 // packets are one-way measurements, too.
 package send

@@ -2,6 +2,12 @@
 // query: it connects the bus, the archive, the registry of agents and sessions, the
 // topology graph, and the HTTP port.
 //
+// Of the packages below, control runs sessions, ingest stores batches, live adds up rows as they are
+// stored, explain says why a pair is not measured, alarm decides and notify tells about alarms,
+// authority authenticates agents and users, topology merges paths, and web answers the API. In a
+// fleet, lane divides the batches among servers, leader elects one of them, and store keeps what
+// they share.
+//
 // It needs no privileges and measures nothing itself. Agents and sessions are stored
 // in small JSON files, rows in the archive.
 package server

@@ -1,6 +1,10 @@
 // Package ui is the web page: TypeScript in the folders below, built by Vite into
 // dist, which this package embeds. The page uses only the API, with a client generated
 // from the .proto files.
+//
+// The folders: view has a file for each page, data what pages show and how it is queried, chart
+// draws, part has elements of pages, gen has the generated client, report
+// is the report of a router in one file, and pack is a step of the build.
 package ui
 
 import (

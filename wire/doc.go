@@ -4,6 +4,8 @@
 // names, numbers and sizes in Go. It neither reads nor writes packets: probe
 // does so in BPF, and package codec below test is the reference that all
 // implementations are compared with. All integers are in network byte order.
+// Package fivetuple names and filters flows. The settings of marks, which specifications,
+// tasks and programs share, are in [Marking].
 //
 // # Marks
 //

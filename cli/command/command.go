@@ -1,5 +1,6 @@
 // Package command is what the command lines of the three programs share: the grammar
-// of their flags, their log and the notification of systemd. It knows no command.
+// of their flags, their log, the notification of systemd, and how wings add commands. It knows no
+// command.
 package command
 
 import (
