@@ -210,7 +210,7 @@ test-clib: ## test the C library
 
 .PHONY: test-go
 test-go: build ## run the Go tests, including system tests; the longest packages begin first, and most of their time they wait
-	PILLION_TEST_PROGRAMS=$(CURDIR)/bin $(call GOTEST,go) -p=3 -timeout=$(TESTTIME) ./lab/... ./probe/... ./...
+	PILLION_TEST_PROGRAMS=$(CURDIR)/bin $(call GOTEST,go) -p=5 -timeout=$(TESTTIME) ./lab/... ./probe/... ./server ./archive/... ./study/bench/overhead ./cli/... ./...
 
 .PHONY: test-python
 test-python: ## test the Python package
