@@ -71,7 +71,7 @@ func TestConversionsLeaveNothingOut(t *testing.T) {
 			"Agent.Boot", "Agent.IOAMID", "Clock.StepNs", "Clock.Steps", "Interface.Loopback", "Spool.Damaged", "Spool.DiskError",
 			"Task.Missing", "Task.OtherFlows", "Task.Unanswered", // for sessions, events and the topology
 		}},
-		{&pillionv1.Session{}, control.Session{}, []string{"Task.Missing", "Task.OtherFlows", "Task.Unanswered"}},
+		{&pillionv1.Session{}, control.Session{}, []string{"Session.Reasons", "Task.Missing", "Task.OtherFlows", "Task.Unanswered"}},
 		{&pillionv1.Run{}, control.Run{}, []string{"Run.Due"}},
 		{&pillionv1.PlanSessionResponse{}, control.Plan{}, nil},
 		{&pillionv1.Problem{}, session.Problem{}, nil},
@@ -80,7 +80,7 @@ func TestConversionsLeaveNothingOut(t *testing.T) {
 			"Descriptor.Action", "Descriptor.Check", "Descriptor.Match", "Descriptor.MinInterval", "Descriptor.Schemas", "Point streams", // ListPoints sets the streams
 			"PointOption group", "PointOption help", "PointOption label", "PointOption only", "PointOption title", "PointOption words", // of settings
 		}},
-		{&pillionv1.PointOption{}, session.Setting{}, []string{"Setting.ByHand", "Setting.Open", "Setting.ServerOnly"}},
+		{&pillionv1.PointOption{}, session.Setting{}, []string{"Setting.ByHand", "Setting.Field", "Setting.OneMark", "Setting.Open", "Setting.ServerOnly"}},
 		{&pillionv1.OneWay{}, topology.OneWay{}, nil},
 		{&pillionv1.Path{}, topology.Path{}, nil},
 	} {
