@@ -10,10 +10,9 @@ import (
 // Addresses are the addresses that identify each host uniquely, by host.
 type Addresses map[string][]netip.Addr
 
-// Distinct finds them. An address that several hosts share, such as that of a
-// container bridge, does not identify the destination of a packet; it is ignored,
-// with a warning, unless one of them keeps it. Connected hosts take precedence over
-// disconnected ones.
+// Distinct finds these addresses. An address that several hosts share, such as the address of a container bridge,
+// does not identify the destination of a packet; it is ignored, with a warning, unless one of the hosts keeps it.
+// Connected hosts take precedence over disconnected ones.
 func Distinct(hosts []Host) (Addresses, []string) {
 	type owner struct {
 		first int   // in hosts

@@ -30,7 +30,7 @@ func (h Host) can(capability string) bool {
 	return h.Capabilities == nil || slices.Contains(h.Capabilities, capability)
 }
 
-// encodings returns those of the list that the agent can write and read.
+// encodings returns the encodings in the list that the agent can write and read.
 func (h Host) encodings(list wire.EncodingList) wire.EncodingList {
 	var known wire.EncodingList
 	for _, e := range list {

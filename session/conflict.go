@@ -15,10 +15,9 @@ import (
 // ErrConflict marks sessions that cannot run at the same time.
 var ErrConflict = errors.New("conflict")
 
-// Conflict returns an error if a session cannot run alongside the running ones. An
-// interface has one marking program, so sessions that share it and whose packets overlap must
-// agree on how to mark. Their peers and filters are merged; so are those of destinations, as far
-// as they fit.
+// Conflict returns an error if a session cannot run alongside the running ones. An interface has one marking
+// program, so sessions that share it and whose packets overlap must agree on how to mark. Peers and filters of
+// sources are merged, and so are peers and filters of destinations, as far as they fit.
 func Conflict(running []Plan, next Plan) error {
 	var faults []error
 	for _, agent := range slices.Sorted(maps.Keys(next.Assignments)) {
@@ -117,7 +116,7 @@ func mayShare(device, other string) bool {
 // reading is a rule by which a destination reads marks.
 type reading struct {
 	fivetuple.Filter
-	flow fivetuple.Fields // 0: those of all its sessions
+	flow fivetuple.Fields // 0: the one set of fields of all its sessions
 }
 
 // fitsReading returns an error if an agent cannot tell which marks to read for one more session.

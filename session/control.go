@@ -49,16 +49,15 @@ func (a *Assignment) Leased() bool { return len(a.Sources)+len(a.Destinations)+l
 type Peer struct {
 	Agent     string   `json:"agent"`
 	Addresses []string `json:"addresses"`
-	// Approved are those of the addresses that count without a proof, since an operator has
-	// approved them.
+	// Approved are the Addresses that count without a proof, since an operator has approved them.
 	Approved []string `json:"approved,omitempty"`
 	// Prefixes of the hosts behind the agent: packets from and to them are measured in place of
 	// the agent's own.
 	Prefixes []string `json:"prefixes,omitempty"`
 	// Number by which marks name the agent, if it has Prefixes; 0: they name none.
 	Number uint32 `json:"number,omitempty"`
-	// Named: the session selects the agent by its name, so that addresses which are reserved
-	// otherwise, such as that of the server, are marked too.
+	// Named: the session selects the agent by its name, so that addresses which are otherwise reserved, such as the
+	// server's address, are marked too.
 	Named bool `json:"named,omitempty"`
 	// Key that the agent shares with this peer: it authenticates marks, and path probes.
 	Key Key `json:"key,omitempty"`
@@ -105,7 +104,7 @@ type DestinationTask struct {
 	Interval    Duration           `json:"interval"`
 	Granularity string             `json:"granularity"`
 	Records     bool               `json:"records,omitempty"`
-	// Modules are those of the session whose data marks carry in options of their own.
+	// Modules of the session whose data marks carry in options of their own.
 	Modules []string `json:"modules,omitempty"`
 	// Authenticated marks carry a tag; others do not count.
 	Authenticated bool `json:"authenticated,omitempty"`
@@ -113,7 +112,7 @@ type DestinationTask struct {
 	Hops bool `json:"hops,omitempty"`
 	// Transit are the prefixes of hosts behind this one, to which marked packets are on their way.
 	Transit []string `json:"transit,omitempty"`
-	// Block is that of the sources.
+	// Block is the length of the blocks in which the sources count packets.
 	Block Duration `json:"block,omitzero" needs:"altmark"`
 	// Amends are prefixes: into marks of packets to them, which this host forwards, it writes the
 	// time of their arrival. The task reads none.
@@ -179,8 +178,8 @@ type TaskState struct {
 	Running bool   `json:"running"`
 	// Error is the reason why it is not running.
 	Error string `json:"error,omitempty"`
-	// Limit is what this host, or the paths from it, do not let it do although it is
-	// running, and why: several reasons, joined by semicolons. Those of a Cause begin with it.
+	// Limit is what this host, or the paths from it, prevent the task from doing although it runs, and why: reasons
+	// joined by semicolons. A reason that belongs to a Cause begins with it.
 	Limit string `json:"limit,omitempty"`
 	// Unanswered says why a destination answers no path probes, or only probes of one address family; empty: it
 	// does. It is part of Limit.
@@ -211,8 +210,7 @@ const (
 	AddressesPending  = "addresses_pending"
 	AddressesProven   = "addresses_proven"
 	AddressesUnproven = "addresses_unproven"
-	// AddressesReserved are not marked since this host needs them: those of the server and of
-	// DNS servers.
+	// AddressesReserved are not marked since this host needs them: the addresses of the server and of DNS servers.
 	AddressesReserved = "addresses_reserved"
 )
 
@@ -257,8 +255,8 @@ type Interface struct {
 	MTU       int      `json:"mtu"`
 	Up        bool     `json:"up"`
 	Addresses []string `json:"addresses,omitempty"` // prefixes
-	// Loopback: its addresses name the host, such as the identifier of a router, and may be those of a
-	// service that several hosts provide; nothing is measured to them unless they are named.
+	// Loopback: its addresses name the host, such as a router's identifier, or a service that several hosts
+	// provide; nothing is measured to them unless they are named.
 	Loopback bool `json:"loopback,omitempty"`
 }
 
@@ -297,8 +295,8 @@ type Pulse struct {
 	Notice string `json:"notice,omitempty"`
 	// Alive are the destination agents that are reading marks, by session.
 	Alive map[string][]string `json:"alive,omitempty"`
-	// Missing are those of them where the marked packets of this agent have just ceased to
-	// arrive, all or many of them, by session.
+	// Missing are the Alive agents at which all or many marked packets of this agent have just ceased to arrive, by
+	// session.
 	Missing map[string][]string `json:"missing,omitempty"`
 	// ClockErrorNs bounds the clock of each peer, by agent.
 	ClockErrorNs map[string]int64 `json:"clock_error_ns,omitempty"`
@@ -341,7 +339,7 @@ type SentFlow struct {
 
 	Start uint32 `json:"start"` // with which the flow began at the source
 	First uint32 `json:"first"` // of the first packet in the interval
-	Next  uint32 `json:"next"`  // behind that of the last one
+	Next  uint32 `json:"next"`  // one more than the number of the last packet
 
 	// Of a row about a block, which has no numbers and whose length is the interval: its number,
 	// and what was sent in it.

@@ -37,7 +37,7 @@ func (t *SourceTask) rules() []fivetuple.Filter {
 	return rules
 }
 
-// filters are those of the task, or one that matches all packets.
+// filters returns the filters of the task, or one that matches all packets.
 func (t *SourceTask) filters() []fivetuple.Filter {
 	if len(t.Filters) == 0 {
 		return []fivetuple.Filter{{}}

@@ -10,7 +10,7 @@ import (
 	"pillion.dev/wire"
 )
 
-// defaultModules are those of a session that names none.
+// defaultModules are the modules of a session that names none.
 var defaultModules = []string{module.Delay.Name, module.Loss.Name}
 
 // Marked splits the modules of a valid specification into those that every mark can carry

@@ -150,8 +150,7 @@ func ResolvePoints(spec Spec, hosts []Host) (warnings []string, faults []Problem
 	return warnings, found
 }
 
-// assignPoints adds the tasks of points to assignments that already have those of
-// destinations and sources.
+// assignPoints adds the tasks of points to assignments that already have the tasks of destinations and sources.
 func assignPoints(spec Spec, hosts []Host, assignments map[string]Assignment) {
 	add := func(agent string, task PointTask, peers []Peer) {
 		a := assignments[agent]

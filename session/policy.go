@@ -41,10 +41,9 @@ func Policies(tasks []SourceTask) ([]Policy, []Rule, error) {
 	return Unite(claims)
 }
 
-// Unite returns the policies and rules by which a source satisfies all claims. A packet that
-// several of them want has the modules of all of these and a sampling that selects what each of
-// theirs does, and is marked once; in all else that of the first counts. Other packets are marked
-// as the one claim asks.
+// Unite returns the policies and rules by which a source satisfies all claims. A packet that several claims want is
+// marked once, with the modules of all of them and a sampling that selects every packet that one of their samplings
+// selects; everything else is as in the first claim. Other packets are marked as the one claim asks.
 func Unite(claims []Claim) ([]Policy, []Rule, error) {
 	var policies []Policy
 	var rules []Rule

@@ -37,8 +37,8 @@ func (s Scope) Check() error {
 // Ends are sources and destinations by name, sorted.
 type Ends struct{ Sources, Destinations []string }
 
-// Resolve returns which of the hosts a scope selects, by name, sorted, and every pair that it permits: those of the agents
-// of one selector among each other, and those that are named.
+// Resolve returns the names of the hosts that a scope selects, sorted, and every pair that it permits: all pairs of
+// agents of one selector, and the pairs that are named.
 func (s Scope) Resolve(hosts []Host) (agents []string, links []Ends) {
 	hosts = slices.SortedFunc(slices.Values(hosts), func(a, b Host) int { return cmp.Compare(a.Name, b.Name) })
 	var alone []string

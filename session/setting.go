@@ -56,17 +56,16 @@ type Setting struct {
 	Field func(*Spec) any
 	// OneMark: sessions that mark the same packets have to agree in it, since a packet carries one mark.
 	OneMark bool
-	// Group is that of a field of Spec about which this says all: its default and its check,
-	// the command line, the form and the lists of facts follow from it. Others have code of their
-	// own.
+	// Group of a field of Spec that this setting describes completely: its default and its check, the command line,
+	// the form and the lists of facts follow from it. Fields without a group have code of their own.
 	Group string
 	// Label names it in lists of facts, in lowercase; Title is the label of its input, where that
 	// differs.
 	Label, Title string
 	// Help says in sentences what to consider, beside Doc.
 	Help string
-	// Words say what a value means in a list of facts, by value; those of * are of all others, and
-	// {} in them is the value.
+	// Words say what a value means in a list of facts, by value; the words of * apply to all other values, and {}
+	// in them is the value.
 	Words map[string]string
 	// Only, as NAME=VALUE, is the value of another setting, or one in its list, without which it has no
 	// meaning: it is not shown then. Empty: it always has one.

@@ -56,7 +56,8 @@ func atSource(modules []string) []string {
 	return slices.DeleteFunc(slices.Clone(modules), func(name string) bool { return name == module.Segments.Name })
 }
 
-// waypointsAmong returns the agents that are waypoints of the pairs; those of the pairs are none.
+// waypointsAmong returns the agents that are waypoints of the pairs. An agent that is an end of a pair is no
+// waypoint.
 func (s Spec) waypointsAmong(hosts []Host, pairs []Pair) (waypoints []string) {
 	var ignored problems // Resolve returns them
 	names, _ := ignored.choose("waypoints", s.Waypoints, hosts)

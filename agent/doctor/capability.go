@@ -11,7 +11,7 @@ import (
 	"pillion.dev/session"
 )
 
-// privileges are those of the process.
+// privileges are the user ID and the missing capabilities of this process.
 type privileges struct {
 	user int
 	// lacking are missing capabilities that the BPF programs need.

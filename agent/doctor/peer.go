@@ -37,7 +37,7 @@ type path struct {
 	// own: the address is this host's.
 	own bool
 	mtu int // bytes, as the kernel knows it; 0 unknown
-	// echo is the round-trip time of a plain ICMP echo, marked that of one with IPv6
+	// echo is the round-trip time of a plain ICMP echo; marked is the round-trip time of an echo with IPv6
 	// destination options.
 	echo, marked       time.Duration
 	echoErr, markedErr error
@@ -144,8 +144,8 @@ func findRoute(address netip.Addr) (device string, own bool, err error) {
 	return device, routes[0].Type == unix.RTN_LOCAL, nil
 }
 
-// pathMTU is the kernel's path MTU, bytes, or 0 if unknown. Until larger packets were
-// sent it is only that of the route.
+// pathMTU is the kernel's path MTU, bytes, or 0 if unknown. Until larger packets have been sent, the kernel only
+// knows the MTU of the route.
 func pathMTU(ctx context.Context, address netip.Addr) int {
 	const discard = 9 // nothing is sent
 	conn, err := (&net.Dialer{}).DialContext(ctx, "udp", netip.AddrPortFrom(address, discard).String())

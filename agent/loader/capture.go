@@ -26,7 +26,7 @@ type Capture struct {
 type Capturer interface {
 	// Check reports what is wrong with a capture.
 	Check(c Capture) error
-	// Points are those of its rows.
+	// Points are the streams of the rows that a capture delivers.
 	Points() []*measure.Schema
 	// Run captures until the context ends or the device goes down, and reports counters once in each
 	// interval.

@@ -87,7 +87,7 @@ var protocols = []string{"udp", "tcp", "icmp", "raw"}
 type Request struct {
 	// Target is the destination address, which the session's assignment names.
 	Target   netip.Addr
-	Protocol string // one of those of Sending
+	Protocol string // one of Sending.Protocols
 	// The most that the task will send.
 	BitsPerSecond, PacketsPerSecond int64
 }

@@ -80,8 +80,8 @@ func (r *Runner) setKeys() {
 	r.keys.Set(r.self.Agent, secrets)
 }
 
-// admitted returns the addresses of a task that packets may be marked to now: those of peers
-// that are alive, proven, and not reserved.
+// admitted returns the addresses of a task to which packets may be marked now: addresses of peers that are alive,
+// proven, and not reserved.
 func (s *deviceSource) admitted(task sourceTask, pulse session.Pulse) []netip.Addr {
 	return slices.DeleteFunc(alive(task, pulse), func(address netip.Addr) bool {
 		agent := task.peers[address]

@@ -69,8 +69,8 @@ func (r *sentReader) blocksMissed(session string) uint64 {
 	return 0
 }
 
-// blockOf is the length of blocks of the tasks on a device; 0: none has any. Tasks that differ have
-// no figures but those of the first.
+// blockOf is the length of the blocks that the tasks on a device count; 0: no task counts blocks. If the tasks have
+// different lengths, only blocks of the first one's length have figures.
 func blockOf(tasks []destinationTask) time.Duration {
 	for _, task := range tasks {
 		if task.Block > 0 {
@@ -91,14 +91,14 @@ func blockReport(report *session.SentReport, f *session.SentFlow, whole bool) de
 	return b
 }
 
-// apart are reports of blocks that the clocks of both ends do not tell apart.
+// apart are reports of blocks for which the clocks of the two ends differ too much.
 type apart struct {
 	packets uint64
 	sources map[string]flows.Bound // of the clocks of each source and of this host
 }
 
-// fits reports whether the clocks of both ends agree so well that packets are counted in their
-// blocks, to half a block, and counts those of others.
+// fits reports whether the clocks of both ends agree to within half a block, so that packets are counted in their
+// own block. Otherwise it counts the packets of the block as left out.
 func (a *apart) fits(source string, bound flows.Bound, block time.Duration, packets uint64) bool {
 	if bound.Known && time.Duration(bound.Ns) < block/2 {
 		delete(a.sources, source)

@@ -121,7 +121,7 @@ func (d *deviceDestination) startRecords() {
 // reads is what a program reads for its tasks.
 type reads struct {
 	records, traces bool
-	fields          flow.Fields // that tell flows apart, those of all tasks
+	fields          flow.Fields // that identify a flow, of all tasks together
 	differ          bool        // tasks have different fields
 	flows           int
 	idle            time.Duration
@@ -131,7 +131,7 @@ type reads struct {
 func wanted(tasks []destinationTask) reads {
 	w := reads{fields: flow.All, differ: fieldsDiffer(tasks)}
 	if i := slices.IndexFunc(tasks, readsMarks); i >= 0 && !w.differ {
-		w.fields = tasks[i].Fields() // those of tasks that read nothing do not matter
+		w.fields = tasks[i].Fields() // the fields of tasks that read no marks do not matter
 	}
 	for _, t := range tasks {
 		w.records, w.traces = w.records || t.Records, w.traces || t.Hops
@@ -230,7 +230,7 @@ func (d *deviceDestination) follow(tasks []destinationTask) error {
 	return nil
 }
 
-// assign creates a subscriber for each task; that of an unchanged task keeps its period.
+// assign creates a subscriber for each task. The subscriber of an unchanged task keeps its period.
 func (d *deviceDestination) assign(tasks []destinationTask) {
 	now := d.now()
 	var subscribers []*subscriber

@@ -50,8 +50,8 @@ func (e edges) elsewhere(byDevice map[string]map[netip.Addr]string) string {
 	return strings.Join(texts, "; ")
 }
 
-// deviceTo returns the device by which packets to a prefix leave. Of a network the first address may
-// be that of no host, and the next ones those of this host.
+// deviceTo returns the device by which packets to a prefix leave. The first address of a network may belong to no
+// host, and the next ones to this host.
 func deviceTo(prefix netip.Prefix) (device string, err error) {
 	address := prefix.Addr()
 	for range 4 {

@@ -25,7 +25,7 @@ const (
 	// stampNs bounds the error of a delay that begins or ends at a router: the kernel cuts its
 	// time stamps to whole microseconds, so each is early by less than that.
 	stampNs = 1000
-	// wholeStampNs is that of a delay between source and destination, whose stamps are rounded to
+	// wholeStampNs bounds the error of a delay between source and destination, whose time stamps are rounded to
 	// nanoseconds.
 	wholeStampNs = 1
 )
@@ -34,8 +34,8 @@ const (
 // The zero value is empty.
 type hopDelays struct {
 	pairs map[hopPair]map[string]*hopPath
-	// read and dropped count the traces since the task began: those in rows, and those of too
-	// many pairs.
+	// read and dropped count the traces since the task began: read are counted in rows, dropped are of pairs beyond
+	// the limit.
 	read, dropped uint64
 }
 
@@ -47,7 +47,7 @@ type hopPath struct {
 	nodes               []destination.TraceNode // of its first trace
 	skipped             []int                   // for each hop, the least; -1: unknown
 	packets, overflowed uint64
-	delays              []flows.Distribution // by hop; that of hop 0 is of the whole path
+	delays              []flows.Distribution // by hop; hop 0 is the whole path
 }
 
 // add counts a trace of a packet that an agent sent.
@@ -141,9 +141,9 @@ type hopDelay struct {
 	known bool
 }
 
-// hopsOf returns the delays of a packet by hop. Those of hops 1 and up add up to that of hop 0,
-// the whole path, exactly: each begins where the one before it ended. The hop to a node that
-// wrote no time is unknown, and the next one begins where it did.
+// hopsOf returns the delays of a packet by hop. The delays of hops 1 and up add up exactly to the delay of hop 0,
+// the whole path: each hop begins where the one before it ended. The delay of a hop to a node that wrote no time is
+// unknown, and the next hop begins where that one did.
 func hopsOf(t *destination.Trace) []hopDelay {
 	delays := make([]hopDelay, 1, len(t.Nodes)+2)
 	last := t.SentNs

@@ -17,8 +17,8 @@ import (
 // everything is the filter of a session without filters.
 var everything fivetuple.Filter
 
-// rules are those of a session's filters. Where the fields of sessions differ, each says by which
-// its flows are told apart.
+// rules returns the rules of a session's filters. Where sessions identify flows by different fields, each rule
+// names the fields of its session.
 func (t *destinationTask) rules(differ bool) []destination.Rule {
 	filters := t.Filters
 	if len(filters) == 0 {
@@ -50,7 +50,7 @@ type peerTable struct {
 	limits map[string]string
 }
 
-// peers returns those of the tasks, for the program. Times are of the monotonic clock.
+// peers returns the peers of the tasks, for the BPF program. Times are of the monotonic clock.
 func (t *peerTable) peers(tasks []destinationTask, now time.Duration) (destination.Peers, destination.Ingresses) {
 	if local := tasks[0].local; local != nil {
 		return local.Peers, nil
@@ -103,7 +103,7 @@ func (t *peerTable) remember(wanted map[origin]destination.Peer, now time.Durati
 	return peers
 }
 
-// wantedPeers are those of all sessions, with as many keys as fit, and which do not.
+// wantedPeers returns the peers of all sessions, with as many keys as fit, and for which sessions some do not fit.
 func wantedPeers(tasks []destinationTask) (peers map[origin]destination.Peer, limits map[string]string) {
 	peers = map[origin]destination.Peer{}
 	differ := fieldsDiffer(tasks)

@@ -214,8 +214,8 @@ func locate(device string, peers []session.Peer, family string) (map[string]map[
 	return found, nil
 }
 
-// leaveBy returns the device by which packets to an address leave: that of the route if it is
-// among the named ones, and otherwise the first of these.
+// leaveBy returns the device by which packets to an address leave: the device of the route if it is among the named
+// ones, otherwise the first named one.
 func leaveBy(named string, address netip.Addr) (string, error) {
 	devices := session.Devices(named)
 	if len(devices) == 1 {

@@ -49,8 +49,8 @@ var (
 	errPoint   = errors.New("this agent cannot measure it")
 )
 
-// runPoints starts and stops points, so that those of the host itself and those whose
-// lease has not expired are measured.
+// runPoints starts and stops points, so that the points of the host's own configuration run, and the points of
+// sessions until their lease expires.
 func (r *Runner) runPoints() {
 	wanted := map[string][]session.PointTask{}
 	silence := r.now().steady - r.lastMessage
@@ -193,7 +193,7 @@ func (p *perTask) Close() error {
 	return nil
 }
 
-// pointStates are those of all points, by name.
+// pointStates returns the states of all points, sorted by name.
 func (r *Runner) pointStates() []session.TaskState {
 	var states []session.TaskState
 	for _, name := range slices.Sorted(maps.Keys(r.points)) {

@@ -40,8 +40,8 @@ func policyOf(p session.Policy) (source.Policy, error) {
 	return source.Policy{Modules: modules, Extra: extra, Encodings: encodings, Tagged: p.Authenticated, Ingress: p.Ingress, Marking: p.Marking}, nil
 }
 
-// choose has the program mark the packets to the peers that are alive and whose addresses are
-// proven, those of each session as it asks.
+// choose has the BPF program mark packets to the peers that are alive and whose addresses are proven, for each
+// session as its task asks.
 func (s *deviceSource) choose(pulse session.Pulse) error {
 	if err := s.apply(pulse); err != nil {
 		return err
@@ -140,7 +140,7 @@ func (s *deviceSource) choice(pulse session.Pulse) (choice, error) {
 	return c, nil
 }
 
-// localChoice is that of a source without a session.
+// localChoice returns the policies and rules of a source that runs without a session.
 func localChoice(settings *source.Settings) choice {
 	c := choice{policies: []source.Policy{settings.Policy}}
 	for _, filter := range settings.Rules {

@@ -34,8 +34,9 @@ func (m remembered) note(peer destination.Peer, now time.Duration) {
 	maps.DeleteFunc(m.untagged, func(_ destination.Rule, seen time.Duration) bool { return now-seen >= strictAfter })
 }
 
-// rules are those of which marks may still be on their way. Marks need no tag yet where a short time ago
-// they needed none. What is wanted no longer does not demand one of marks that are wanted without.
+// rules returns the rules of packets whose marks may still be on their way. Marks need no tag yet where they needed
+// none a short time ago. A rule that is no longer wanted does not require a tag of marks that a wanted rule accepts
+// without one.
 func (m remembered) rules(peer destination.Peer, now time.Duration) (rules []destination.Rule) {
 	wanted := slices.DeleteFunc(slices.Clone(peer.Rules), func(r destination.Rule) bool { return !r.Untagged })
 	for rule, seen := range m.selected {

@@ -14,7 +14,7 @@ import (
 // roundsMost bounds the flows of one task and interval; those beyond it are counted.
 const roundsMost = 16384
 
-// roundTrips are those of a session's flows in an interval.
+// roundTrips are the round trips of a session's flows in an interval.
 type roundTrips struct {
 	flows   map[flow.Key]source.Round
 	dropped uint64 // flows for which there was no room

@@ -129,7 +129,7 @@ func (m *routerProfile) follow(tasks []profileTask) error {
 	return m.assign(tasks)
 }
 
-// assign creates a subscriber for each task; that of an unchanged task keeps its period.
+// assign creates a subscriber for each task. The subscriber of an unchanged task keeps its period.
 func (m *routerProfile) assign(tasks []profileTask) error {
 	shot, err := m.snapshot()
 	if err != nil {

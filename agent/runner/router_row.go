@@ -12,7 +12,7 @@ import (
 	"pillion.dev/wire/fivetuple"
 )
 
-// stageNames are those of the stream router.
+// stageNames are the names of the stages in the stream router.
 var stageNames = [router.Stages]string{"input_queuing", "processing", "output_queuing", "transit", "hold"}
 
 // routerRows delivers the rows of one period.
@@ -130,7 +130,7 @@ func (w *routerRows) account(a *router.Account, breaks uint64) {
 		measure.Uint64Value(breaks))
 }
 
-// accountCounters are those of a task's state.
+// accountCounters returns the counters in a task's state.
 func accountCounters(a *router.Account) map[string]uint64 {
 	return map[string]uint64{
 		"seen": a.Seen, "forwarded": a.Forwarded, "dropped": a.Dropped, "local": a.Local,

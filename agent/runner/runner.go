@@ -67,7 +67,7 @@ type Runner struct {
 	destinations map[string]*deviceDestination // by device
 	points       map[string]Point              // by name
 	faults       []session.TaskState           // tasks that could not be placed, or are refused
-	allowed      []session.PointTask           // those of the assignment that the policy allows
+	allowed      []session.PointTask           // point tasks of the assignment that the policy allows
 	pulse        session.Pulse
 	// lastMessage is the time of the last message from the server, by the monotonic clock.
 	lastMessage time.Duration

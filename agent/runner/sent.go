@@ -85,7 +85,7 @@ func (r *sentReader) rename(device string) {
 	r.device = device
 }
 
-// assign replaces the tasks; that of an unchanged one keeps its flows and its period.
+// assign replaces the tasks. An unchanged task keeps its flows and its period.
 func (r *sentReader) assign(tasks []sourceTask) {
 	if r == nil {
 		return

@@ -18,8 +18,7 @@ import (
 	"pillion.dev/session"
 )
 
-// deviceSource marks packets on one device for all sessions there, those of each as its task
-// says.
+// deviceSource marks the packets of all sessions on one device, each session's packets as its task says.
 type deviceSource struct {
 	device hook.Device
 	name   atomic.Pointer[string] // of the device, for those that do not hold the lock of the runner
@@ -55,8 +54,7 @@ type deviceSource struct {
 	awaited       time.Time // when marking no longer waits for the validation of these
 	// pathFound is called when the state of a path has changed; nil: it is logged.
 	pathFound func(validation.Path)
-	// proved is called when the proof of an address has changed, self is that of the runner;
-	// either may be nil.
+	// proved is called when the proof of an address has changed; self is the runner's. Either may be nil.
 	proved func()
 	self   *Self
 	log    *slog.Logger
@@ -105,7 +103,7 @@ func openSource(name string, tasks []sourceTask, options Options, proved func())
 	return s, nil
 }
 
-// settingsOf returns what a source begins with. Those of sessions mark nothing at first.
+// settingsOf returns the settings that a source starts with. Sources of sessions mark nothing at first.
 func settingsOf(tasks []sourceTask) (source.Settings, error) {
 	if local := tasks[0].local; local != nil {
 		return *local, nil
