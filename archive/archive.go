@@ -24,7 +24,7 @@ import (
 var (
 	// ErrQuery is an error in the query, not of the archive.
 	ErrQuery = errors.New("bad query")
-	// ErrSchema is a batch whose columns do not match those of its stream.
+	// ErrSchema is a batch whose columns do not match the columns of its stream.
 	ErrSchema = errors.New("columns do not match the stream")
 	// ErrFull is an archive that cannot write; nothing of the batch is stored.
 	ErrFull = errors.New("archive cannot write")
@@ -37,7 +37,7 @@ var (
 	ErrUnknown = errors.New("no such stream")
 )
 
-// Columns that the archive puts before those of a stream.
+// Columns that the archive puts before the columns of a stream.
 const (
 	// AgentColumn is the name of the agent that delivered the row.
 	AgentColumn = "agent"
@@ -45,8 +45,8 @@ const (
 	ArrivalColumn = "arrived"
 )
 
-// ArrivalField is the column that the archive adds to those of a stream. Retention goes
-// by it: the time column is the sender's word.
+// ArrivalField is the column that the archive adds to the columns of a stream. Retention goes by it, since the time
+// column is the sender's claim.
 var ArrivalField = measure.Field{Name: ArrivalColumn, Type: measure.Time, Doc: "when the row arrived at the server, by the server's clock"}
 
 // OwnAgent is the agent of rows that the server itself writes: no agent has the name.

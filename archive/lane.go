@@ -22,7 +22,7 @@ type Laned interface {
 
 // Lane stores the batches of some agents. Store is called for one group at a time.
 type Lane interface {
-	// Store is that of Archive, or returns ErrFenced, after which the lane is useless. After
+	// Store stores batches as Archive.Store does, or returns ErrFenced, after which the lane is useless. After
 	// another error the same batches may be stored again.
 	Store(ctx context.Context, batches []Batch) (stored []bool, rejected map[int]error, err error)
 	// Close forgets the lane, once a Store that is under way has returned; it does not wait for

@@ -34,7 +34,7 @@ type RouterDelays struct {
 // RouterDelaysAnswer answers RouterDelays.
 type RouterDelaysAnswer struct {
 	Session string
-	// Sampled is n if delays are those of every nth row.
+	// Sampled is n if delays are read from every nth row.
 	Sampled int64
 	Stages  []StageWindow // by time
 	Queues  []QueueWindow // by time

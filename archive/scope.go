@@ -111,7 +111,7 @@ type Ownership struct {
 // ofAgent is the ownership of streams about the host that delivers them.
 var ofAgent = Ownership{Source: AgentColumn}
 
-// eventKinds are those of events whose messages name nobody but their subjects.
+// eventKinds are the kinds of events whose messages name only their subjects.
 var eventKinds = []string{
 	"agent-connected", "agent-lost", "agent-recovered", "agent-revoked", "batch-rejected", "clock-agrees", "clock-apart",
 	"clock-synchronised", "clock-unsynchronised", "loss", "loss-ended", "spool-damaged", "spool-disk", "spool-dropped", "thinning", "thinning-ended",
@@ -139,7 +139,7 @@ var ownerships = map[string]Ownership{
 	measure.Interfaces.Name: ofAgent, measure.Agent.Name: ofAgent, measure.Pods.Name: ofAgent,
 }
 
-// OwnershipOf returns that of a stream. Rows of applications belong to the agent that delivered them.
+// OwnershipOf returns the ownership of a stream. Rows of applications belong to the agent that delivered them.
 func OwnershipOf(s *measure.Schema) Ownership {
 	o, declared := ownerships[s.Name]
 	if !declared && measure.FindStandard(s.Name) == nil {

@@ -7,9 +7,8 @@ import (
 	"pillion.dev/measure/flows"
 )
 
-// Selection says which rows of the stream flows are added up; empty or zero fields
-// match any value. Without a session, the rows of each pair of hosts are those of the
-// session that flows.Elect chooses.
+// Selection says which rows of the stream flows are added up; empty or zero fields match any value. Without a
+// session, each pair of hosts has the rows of the session that flows.Elect chooses.
 type Selection struct {
 	Source, Destination, Session string
 	flows.Flow
@@ -45,7 +44,7 @@ type Windows struct {
 type WindowsAnswer struct {
 	Windows []Window // those with rows, by time
 	Step    time.Duration
-	// Sampled is n if histograms are those of every nth row, and at least one per window.
+	// Sampled is n if histograms are read from every nth row, and from at least one row per window.
 	Sampled int64
 	// Sessions with rows of the selection, regardless of its session, those with
 	// most packets first.

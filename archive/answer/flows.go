@@ -32,9 +32,9 @@ var quantileOrders = map[string]float64{"p50": 0.5, "p90": 0.9, "p99": 0.99}
 type Flows struct {
 	Survey
 	Question archive.Flows
-	// Order is that of rows: one without histogram, in which flows without a value come
-	// last whether Descending or not, then those that are less as texts and ports. Limit
-	// is the most flows to read.
+	// Order is the order of rows. It names a figure that is no histogram; flows without a value come last whether
+	// Descending or not, and flows with the same value are in ascending order of their texts and ports. Limit is
+	// the maximum number of flows to read.
 	Order      string
 	Descending bool
 	Limit      int

@@ -38,7 +38,7 @@ type stageKey struct {
 	stage string
 }
 
-// NewRouter checks a question. Stages are those of one second in Answer.Sampled.
+// NewRouter checks a question. In the answer, stages are read from one second in every Answer.Sampled.
 func NewRouter(question archive.RouterDelays) (*Router, error) {
 	span := question.To.Sub(question.From)
 	if span <= 0 || question.Step <= 0 {
@@ -103,7 +103,7 @@ type QueueDistribution struct {
 	counted        func(*archive.QueueSizes) *[]archive.PacketCount
 }
 
-// QueueDistributions are those of the stream router_queues.
+// QueueDistributions are the distributions in the stream router_queues.
 var QueueDistributions = []QueueDistribution{
 	{"sizes", "size_counts", func(s *archive.QueueSizes) *[]archive.PacketCount { return &s.Sizes }},
 	{"gap_arrivals", "gap_counts", func(s *archive.QueueSizes) *[]archive.PacketCount { return &s.Arrivals }},

@@ -20,7 +20,7 @@ var functions = []string{"avg", "min", "max", "sum", "count", "first", "last", "
 type Series struct {
 	Question archive.Series
 	Step     time.Duration
-	// Functions are those of the question's columns, in their order. Only averages have a weight.
+	// Functions aggregate the question's columns, one each, in the same order. Only averages have a weight.
 	Functions []string
 	Lines     []archive.Line
 }

@@ -145,9 +145,9 @@ func (s *Survey) align(step time.Duration) {
 	s.From, s.To = time.Unix(0, from).UTC(), time.Unix(0, to).UTC()
 }
 
-// longest is the longest interval that matters. Single rows come out longer than
-// they should, as those of a busy host: up to twice the usual length these matter
-// from a fifth of the time on, others from a hundredth.
+// longest is the longest interval that matters. Single rows are longer than they should be, such as rows of a busy
+// host: intervals up to twice the usual length matter if they cover a fifth of the time, longer ones if they cover
+// a hundredth.
 func longest(units map[int64]int64) time.Duration {
 	var all []int64
 	total, usual := 0.0, int64(0)

@@ -42,9 +42,8 @@ func NewWindows(question archive.Windows) (*Windows, error) {
 	}, nil
 }
 
-// Surveyed ends the survey and reports whether there are rows to read. They are those of
-// the extended range, in windows of Answer.Step; histograms are read of one row in
-// Answer.Sampled.
+// Surveyed ends the survey and reports whether there are rows to read: the rows of the extended range, in windows
+// of Answer.Step. Histograms are read from one row in every Answer.Sampled.
 func (w *Windows) Surveyed() bool {
 	w.Elect()
 	w.Answer.Sessions = w.Sessions

@@ -26,8 +26,8 @@ func Compare(t *testing.T, one, other archive.Archive) {
 	compare(t, both, questions())
 }
 
-// CompareSums stores rows of six days of flows in two archives and compares their sums: those of one
-// agent after the other, of which stored is told. Most figures are sums.
+// CompareSums stores rows of six days of flows in two archives and compares their sums. It stores the rows of one
+// agent after the other and calls stored after each. Most figures are sums.
 func CompareSums(t *testing.T, one, other archive.Archive, agents []string, stored func(agent int)) {
 	both := []*bed{{T: t, Archive: one}, {T: t, Archive: other}}
 	for i, agent := range agents {
@@ -87,7 +87,7 @@ func (b *bed) storeMany() {
 		b.batch("r", &measure.RouterBreaks, 0, breaks...), b.batch("a", &measure.Hops, 0, hops...), b.lines(0, 0, 300))
 }
 
-// spread is how many times longer the range of CompareSums is than that of Compare.
+// spread is how many times longer the time range of CompareSums is than the range of Compare.
 const spread = 1000
 
 // storeSpread stores rows of flows to an agent.

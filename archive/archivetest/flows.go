@@ -93,7 +93,7 @@ func windowsBefore(b *bed) {
 	}
 }
 
-// sessions: rows of a pair are those of the session that flows.Elect chooses.
+// sessions: the rows of a pair are the rows of the session that flows.Elect chooses.
 func sessions(b *bed) {
 	b.storeFlows("b",
 		second(1, "x", "a", 10, 1024), second(1, "y", "a", 30, 1024), second(2, "x", "a", 10, 1024), second(2, "y", "a", 30, 1024),
@@ -231,7 +231,7 @@ func volumes(b *bed) {
 	}
 }
 
-// figures: sums are those of flows.Sum, bit by bit.
+// figures: sums equal the results of flows.Sum, bit by bit.
 func figures(b *bed) {
 	_, rows := measuretest.ReadFigures(b.T)
 	b.storeFlows("b", rows...)

@@ -113,7 +113,7 @@ type saved struct {
 	at     time.Time
 }
 
-// lastCheckpoints are those of all lanes in a stream, or in all streams.
+// lastCheckpoints returns the last checkpoint of each lane, by stream.
 func (a *Archive) lastCheckpoints(ctx context.Context) (map[string]map[uint64]saved, error) {
 	all := map[string]map[uint64]saved{}
 	err := a.query(a.consistent(ctx), "SELECT stream, lane, max(commit), max(seen_ns) FROM "+a.own(checkpointsTable)+" GROUP BY stream, lane", func(scan func(...any) error) error {

@@ -36,7 +36,7 @@ type lane struct {
 
 // progress is how far a lane is in one stream.
 type progress struct {
-	// commit is the number of the last commit, saved that of the last checkpoint.
+	// commit is the number of the last commit; saved is the commit of the last checkpoint.
 	commit, saved uint64
 	savedAt       time.Time
 	// dirty are senders that changed since.

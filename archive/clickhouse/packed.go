@@ -103,7 +103,7 @@ type packedHistogram struct {
 	// indices: at are indices of the layout, else bounds.
 	indices bool
 	at      []int64
-	// counts are those of each bucket, and offsets their sums; nil if there are none.
+	// counts are the numbers of values in each bucket, offsets the sums of their offsets; nil if there are none.
 	counts, offsets []uint64
 	// unknown: some values are not in offsets.
 	unknown bool

@@ -17,7 +17,7 @@ import (
 // plan says which roll-ups can answer a question, in place of rows of flows.
 type plan struct {
 	a *Archive
-	// marks are those of each level, by lane.
+	// marks say how far each level is rolled up, by lane.
 	marks map[*level]map[uint64]mark
 	// unrolled is since when rows arrived that may be in no roll-up.
 	unrolled time.Time
@@ -147,7 +147,7 @@ type span struct {
 	from, to time.Time
 }
 
-// spans are those of the levels that answer a question, each within the one before; none: no level does.
+// spans returns the spans of the levels that answer a question, each within the one before; none: no level does.
 func (p *plan) spans(s *answer.Survey, step time.Duration) (list []span) {
 	from, to, whole := s.From, s.To, s.Whole()
 	for _, l := range levels {
@@ -190,7 +190,7 @@ func covers(marks map[uint64]mark, comparison string) string {
 	return fmt.Sprintf("%s %s transform(%s, [%s], [%s], toUInt64(0))", commitColumn, comparison, laneColumn, strings.Join(lanes, ", "), strings.Join(commits, ", "))
 }
 
-// rows are those of flows whose middle is in a range.
+// rows is the segment of the rows of flows whose middle is in a range.
 func (p *plan) rows(s *answer.Survey, terms []string, from, to time.Time) query.Segment {
 	end := s.EndOf(to)
 	middle := rawRows.Of("time")

@@ -14,8 +14,8 @@ import (
 	"pillion.dev/measure"
 )
 
-// copiedAtOnce is how many copied rows are rolled up at once: fewer than those of rollRows,
-// because they may be of as many windows.
+// copiedAtOnce is how many copied rows are rolled up at once: fewer than rollRows, because each may be of another
+// window.
 const copiedAtOnce = rollRows / 2
 
 // Position implements transfer.Receiver: the checkpoint and the rows of later commits, after

@@ -16,9 +16,9 @@ type passedError struct{ error }
 
 func (e passedError) Unwrap() error { return e.error }
 
-// readSettings are those of the archive's own questions: sorting and grouping of more than
-// half a gigabyte use the disk, and a statement may list many sessions. Groups are divided into 256
-// blocks, as writing to disk requires, only then: with hundreds of expressions a block takes 1 ms.
+// readSettings are the settings of the archive's own queries: sorting and grouping of more than half a gigabyte use
+// the disk, and a statement may list many sessions. Groups are divided into 256 blocks, as writing to disk
+// requires, only then: with hundreds of expressions a block takes 1 ms.
 var readSettings = driver.Settings{
 	"max_bytes_before_external_sort": spillBytes, "max_bytes_before_external_group_by": spillBytes, "group_by_two_level_threshold_bytes": spillBytes,
 	"max_query_size": 64 << 20, "max_ast_elements": 10 << 20, "max_expanded_ast_elements": 10 << 20,
@@ -26,8 +26,8 @@ var readSettings = driver.Settings{
 
 const spillBytes = 512 << 20
 
-// read asks one node a question of the archive's own and passes the answer in record batches.
-// They have the types of want, if it is given, whose columns are those of the statement.
+// read sends one node a query of the archive's own and passes the answer in record batches. If want is given, its
+// columns are the columns of the statement, and the batches have its types.
 func (a *Archive) read(ctx context.Context, sql string, want *arrow.Schema, rows func(arrow.RecordBatch) error) error {
 	err := a.anywhere(ctx, func(ctx context.Context, n *node) error {
 		return n.records(driver.Context(ctx, driver.WithSettings(readSettings)), sql, want, rows)

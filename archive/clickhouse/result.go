@@ -17,7 +17,7 @@ import (
 	"github.com/shopspring/decimal"
 )
 
-// batchRows is the most rows of a record batch of a result: those of a few kilobytes fit into the
+// batchRows is the most rows of a record batch of a result: columns of a few kilobytes each fit into the
 // processor's cache.
 const batchRows = 1024
 

@@ -258,10 +258,9 @@ func (a *Archive) living(ctx context.Context, replicas []*node) (*node, error) {
 	return nil, failed
 }
 
-// delete removes rows of a shard and waits until all replicas that answer have done so. It
-// waits for the rows, not for the entry in system.mutations: version 18.16 does not
-// finish that of every table. With a quorum that version keeps the last part until another
-// follows, which is not waited for.
+// delete removes rows of a shard and waits until all replicas that answer have done so. It waits for the rows, not
+// for the entry in system.mutations: version 18.16 does not finish the mutation of every table. With a quorum that
+// version keeps the last part until another follows, which is not waited for.
 func (a *Archive) delete(ctx context.Context, replicas []*node, stream, where string) (removed int64, err error) {
 	n, err := a.living(ctx, replicas)
 	if err != nil {

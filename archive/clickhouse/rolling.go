@@ -174,7 +174,7 @@ func (r *rolling) adapt(sums int) {
 	}
 }
 
-// recover reads the mark of a level, and makes that of a roll-up that has none.
+// recover reads the mark of a level, and creates the mark of a roll-up that has none.
 func (r *rolling) recover(ctx context.Context, v *level) (mark, error) {
 	l := r.l
 	for _, n := range l.replicas { // an insert of this owner may be under way

@@ -20,7 +20,7 @@ type rollRow struct {
 	rollSum
 	counts     [len(flows.CountNames)]*uint64
 	clockError *int64
-	// means are those of rows of flows, totals those of roll-ups.
+	// means are read from rows of flows, totals from rows of roll-ups.
 	means  [len(query.Distributions)]int64
 	totals [len(query.Distributions)]decimal.Decimal
 	// texts are the lists of rows of flows, or packed histograms, and unknown their other half.
@@ -153,8 +153,8 @@ func (r *rollRow) finish(of query.Representation, width time.Duration) error {
 	return nil
 }
 
-// histogram reads that of a distribution, which is empty unless it is measured and its lists
-// are of the same length.
+// histogram reads the histogram of a distribution, which is empty unless it is measured and its lists are of the
+// same length.
 func (r *rollRow) histogram(i int, of query.Representation, measured bool) (err error) {
 	to := &r.histograms[i]
 	if *to = (*to)[:0]; !measured {

@@ -72,14 +72,13 @@ func (s rollSums) sorted() []*rollSum {
 	return slices.SortedFunc(maps.Values(s), func(a, b *rollSum) int { return a.key.compare(&b.key) })
 }
 
-// bucket of a histogram: the number of values, the sum of their offsets, and how many rows do
-// not know theirs.
+// bucket of a histogram: the number of values, the sum of their offsets, and the number of rows without offsets.
 type bucket struct {
 	bound                   int64
 	count, offsets, unknown uint64
 }
 
-// buckets have ascending bounds; those of a row may have any.
+// buckets of a sum have ascending bounds; buckets that were read from a row may be in any order.
 type buckets []bucket
 
 // merge adds the buckets of a row.

@@ -18,7 +18,7 @@ import (
 
 // level is a roll-up: rows of flows added up by flow, session and window of time.
 type level struct {
-	// name of its table, and shown is that of its view for users, which is also that of its retention.
+	// name of its table; shown is the name of its view for users, by which retention names it, too.
 	name, shown string
 	width       time.Duration
 	// span is the shortest range for which it is used.
@@ -126,7 +126,7 @@ func (a *Archive) readMarks(ctx context.Context, before time.Time) (map[*level]m
 	if err != nil {
 		return nil, fmt.Errorf("read marks of roll-ups: %w", err)
 	}
-	// A replica may have the mark of a level and not yet that of the one which it is made of.
+	// A replica may have the mark of a level, but not yet the mark of the level from which it is made.
 	for _, l := range slices.Backward(levels[1:]) {
 		for lane, m := range marks[l] {
 			if of := marks[l.from][lane]; of.commit < m.commit {

@@ -12,7 +12,7 @@ import (
 	"pillion.dev/measure"
 )
 
-// Streams lists all streams, with those of other servers.
+// Streams lists all streams, including streams of other servers.
 func (a *Archive) Streams(ctx context.Context) ([]archive.Stream, error) {
 	if err := errors.Join(a.reload(ctx), a.syncRetention(ctx)); err != nil {
 		return nil, err

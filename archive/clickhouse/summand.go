@@ -26,7 +26,7 @@ var summands = func() []query.Summand {
 		list = append(list, summand(name, "Nullable(UInt64)", "toUInt64("+name+")", counted("{"+name+"}")))
 	}
 	list = append(list, summand("clock_error_ns", "Nullable(Int64)", fmt.Sprintf("if(%s AND %s, %s, NULL)", measured("delay_count", "delay"), clockKnown, clockError),
-		// A row whose clock error is unknown makes that of the sum unknown.
+		// A row whose clock error is unknown makes the clock error of the sum unknown.
 		"if(countIf({delay_count} > 0) > 0 AND countIf({delay_count} > 0) = countIf({delay_count} > 0 AND isNotNull({clock_error_ns})), max({clock_error_ns}), NULL)"))
 	for _, of := range query.Distributions {
 		list = append(list, distributed(of)...)
@@ -67,8 +67,8 @@ const offsetMost = uint64(1) << 56
 // histogramColumns is the SQL of a histogram: arrays of the same length.
 type histogramColumns struct{ bounds, counts, offsets, unknown string }
 
-// histogramOf is that of the histogram of a row, which is empty unless measured. offsets is
-// the column of offsets; empty if there is none.
+// histogramOf is the SQL of the histogram of a row, which is empty unless measured. offsets is the column of
+// offsets; empty if there is none.
 func histogramOf(of, measured, offsets string) histogramColumns {
 	bounds, counts := of+"_bounds_ns", of+"_counts"
 	known, null := measured+fmt.Sprintf(" AND length(%s) = length(%s)", bounds, counts), "1"
@@ -87,7 +87,7 @@ func histogramOf(of, measured, offsets string) histogramColumns {
 	return h
 }
 
-// clockError is that of both clocks of a row, and clockKnown 1 if both are known.
+// clockError is the sum of the errors of both clocks of a row, and clockKnown is 1 if both are known.
 const (
 	clockKnown = "(ifNull(clock_error_ns >= 0, 0) AND ifNull(source_clock_error_ns >= 0, 0))"
 	clockError = "toInt64(least(toUInt64(greatest(toInt64(0), toInt64(ifNull(clock_error_ns, 0)))) + toUInt64(greatest(toInt64(0), toInt64(ifNull(source_clock_error_ns, 0)))), toUInt64(9223372036854775807)))"

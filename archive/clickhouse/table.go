@@ -192,8 +192,8 @@ func (a *Archive) found(ctx context.Context, n *node) error {
 	return nil
 }
 
-// ensure gives a node the archive's own tables and those of all known streams, of which it may
-// have missed some while it did not answer.
+// ensure creates on a node the archive's own tables and the tables of all known streams, some of which it may have
+// missed while it did not answer.
 func (a *Archive) ensure(ctx context.Context, n *node) error {
 	n.mutex.Lock()
 	founded := n.founded

@@ -255,8 +255,8 @@ type checkpointOfCopy struct {
 	seen   int64 // when it was saved; 0: never
 }
 
-// copyCheckpoint reads the checkpoint of a stream in a lane of a copy; that of no stream is
-// about delivery states.
+// copyCheckpoint reads the checkpoint of a stream in a lane of a copy; the checkpoint without a stream is about
+// delivery states.
 func (a *Archive) copyCheckpoint(ctx context.Context, number uint64, stream string) (c checkpointOfCopy, err error) {
 	where := fmt.Sprintf("lane = %d AND stream = %s", number, literal(stream))
 	err = a.checkpoints(a.consistent(ctx), where, func(_ uint64, _ ledger.Sender, commit uint64, d *ledger.Delivery) {

@@ -184,7 +184,7 @@ func (a *answerer) open() (db duckdb.Database, err error) {
 	return db, nil
 }
 
-// prepare creates a view for each stream, and locks the settings but that of memory.
+// prepare creates a view for each stream, and locks all settings but the memory limit.
 func (a *answerer) prepare(c *connection) error {
 	if err := a.scans.register(c, a.Streams); err != nil {
 		return err

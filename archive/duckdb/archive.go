@@ -340,7 +340,7 @@ func (a *Archive) Check(ctx context.Context) error {
 	return a.reader(ctx, 0, func(ctx context.Context, c *connection) error { return c.exec(ctx, "SELECT 1") })
 }
 
-// Size is that of the file and its write-ahead log.
+// Size is the size of the file and its write-ahead log, bytes.
 func (a *Archive) Size() (int64, error) {
 	var size int64
 	for _, path := range []string{a.path, a.path + ".wal"} {

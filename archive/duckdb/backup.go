@@ -13,9 +13,8 @@ import (
 // DuckDB may create other files.
 const backupSuffix = ".backup"
 
-// Backup writes a copy of the archive, as of one moment, to a file in a folder beside the
-// archive, which the caller removes. Batches are stored meanwhile: rows and delivery
-// states of the copy are those of one transaction.
+// Backup writes a copy of the archive, as of one moment, to a file in a folder beside the archive, which the caller
+// removes. Batches are stored meanwhile: the copy has the rows and the delivery states of one transaction.
 func (a *Archive) Backup(ctx context.Context) (path string, err error) {
 	folder := a.path + backupSuffix
 	path = filepath.Join(folder, fileName)

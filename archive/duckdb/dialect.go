@@ -85,7 +85,7 @@ var summands = func() []query.Summand {
 			Name: "clock_error_ns",
 			Value: "CASE WHEN " + measured("delay_count", "delay") + ` AND clock_error_ns >= 0 AND source_clock_error_ns >= 0 THEN
 				least(clock_error_ns::HUGEINT + source_clock_error_ns, 9223372036854775807)::BIGINT END`,
-			// A row whose clock error is unknown makes that of the sum unknown.
+			// A row whose clock error is unknown makes the clock error of the sum unknown.
 			Merge: "CASE WHEN count({delay_count}) = count({clock_error_ns}) THEN max({clock_error_ns}) END",
 		},
 	}

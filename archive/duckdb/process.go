@@ -235,7 +235,7 @@ func (w *answering) next(ctx context.Context) ([]byte, error) {
 	}
 }
 
-// verdict is that of a process which has said how it ended.
+// verdict is the error of a process that has reported how it ended.
 func (w *answering) verdict() error {
 	switch {
 	case w.outcome == nil:

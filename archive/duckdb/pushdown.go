@@ -21,8 +21,7 @@ type comparison struct {
 	Value    string `json:"value"`
 }
 
-// comparisons maps operators of DuckDB's plans to those of scans, which are never
-// stricter.
+// comparisons maps operators in DuckDB's plans to operators of scans, which are never stricter.
 var comparisons = map[string]string{
 	"COMPARE_EQUAL":       "=",
 	"COMPARE_GREATERTHAN": ">=", "COMPARE_GREATERTHANOREQUALTO": ">=",
@@ -100,7 +99,7 @@ func (c *connection) planOf(ctx context.Context, sql string, streams []remoteStr
 	return found
 }
 
-// appendScans walks a plan; conditions are those of the filter directly above.
+// appendScans walks a plan; conditions are the conditions of the filter directly above.
 func appendScans(found []scanPlan, n *planNode, conditions []planExpression, streams []remoteStream) []scanPlan {
 	if n.Type == "LOGICAL_GET" && n.Name == remoteFunction && len(n.Parameters) == 1 {
 		place, err := strconv.Atoi(string(n.Parameters[0].Value))
@@ -123,7 +122,7 @@ func appendScans(found []scanPlan, n *planNode, conditions []planExpression, str
 	return found
 }
 
-// comparisons are those of columns with constants in a condition that all rows meet.
+// comparisons returns the comparisons of columns with constants in a condition that all rows meet.
 func (e *planExpression) comparisons(scan *planNode, stream *remoteStream) []comparison {
 	compare := func(column, constant *planExpression, operator string) []comparison {
 		if operator == "" || column == nil || constant == nil || column.Class != "BOUND_REF" || column.Index == nil ||

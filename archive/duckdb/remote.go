@@ -41,7 +41,7 @@ type scan struct {
 	Where   []comparison `json:"where,omitempty"`
 }
 
-// scans are those of the query that this process answers.
+// scans are the scans of the query that this process answers.
 type scans struct {
 	out     *frameWriter
 	streams []remoteStream
@@ -238,7 +238,7 @@ func (r *remoteScan) advance() (err error) {
 	return err
 }
 
-// content returns that of the next frame.
+// content returns the content of the next frame.
 func (r *remoteScan) content() ([]byte, error) {
 	f := <-r.frames
 	switch {

@@ -442,7 +442,7 @@ func (r *recordReader) column(t arrow.DataType) (arrow.ArrayData, error) {
 	return array.NewData(t, n, buffers, children, count, 0), nil
 }
 
-// children reads those of an array, each with at least so many values.
+// children reads the child arrays of an array, each with at least so many values.
 func (r *recordReader) children(t arrow.DataType, shape columnShape, least int64) ([]arrow.ArrayData, error) {
 	if shape.children == 0 {
 		return nil, nil

@@ -179,7 +179,7 @@ func decodeScan(text []byte, request *scan) error {
 	return nil
 }
 
-// statement builds that of a scan. Names are those of the question.
+// statement builds the SQL of a scan. Streams and columns have the names that the question uses.
 func (w *answering) statement(request *scan) (sql string, arguments []any, err error) {
 	i := slices.IndexFunc(w.asked.Streams, func(s remoteStream) bool { return s.Name == request.Stream })
 	if i < 0 {
@@ -283,7 +283,8 @@ func (a *Archive) remoteStreams(ctx context.Context, c *connection, scope *archi
 	return all, nil
 }
 
-// shows reports whether a stream may be known within a scope: the names of the others are those of applications.
+// shows reports whether a stream may be known within a scope: the names of the other streams are names of
+// applications.
 func (c *connection) shows(ctx context.Context, s *measure.Schema, scope *archive.Scope) (shown bool, err error) {
 	if scope == nil || archive.OwnershipOf(s).Source != "" && measure.FindStandard(s.Name) != nil {
 		return true, nil

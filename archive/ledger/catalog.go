@@ -91,8 +91,8 @@ func (k *Catalog) admit(c *Commit, b *archive.Batch, limits archive.Quota) (want
 	known := have != nil
 	if standard := measure.FindStandard(b.Stream); standard != nil {
 		if !known {
-			// As for all, so that the first agent to send a standard stream cannot choose column
-			// types that do not match those of all others.
+			// The schema is the standard one for all agents, so that the first agent to send a standard stream
+			// cannot choose column types that do not match the types of all others.
 			have = standard
 		}
 		if b.Agent != archive.OwnAgent {

@@ -22,7 +22,7 @@ func inspect(b *archive.Batch) (err error) {
 		}
 	}()
 	if b.Schema == nil || b.Record == nil || b.Schema.Name != b.Stream {
-		return fmt.Errorf("inspect batch of %q: %w: its schema is that of another stream", b.Stream, measure.ErrBatch)
+		return fmt.Errorf("inspect batch of %q: %w: its schema belongs to another stream", b.Stream, measure.ErrBatch)
 	}
 	if err := check(b.Schema); err != nil {
 		return err

@@ -40,7 +40,7 @@ func (d *Dialect) Condition(s *measure.Schema, scope *archive.Scope, where map[s
 	return strings.Join(terms, " AND "), nil
 }
 
-// timeLayouts are those of times in conditions, in UTC.
+// timeLayouts are the layouts of times in conditions, in UTC.
 var timeLayouts = []string{"2006-01-02 15:04:05", "2006-01-02", "2006-01-02T15:04:05", time.RFC3339}
 
 // valueOf is the value of a type that a text states.

@@ -26,7 +26,7 @@ var flowKeys = map[string][]expression{
 func noText(r Representation) string { return sql(r.Constant, "''") }
 func noPort(r Representation) string { return sql(r.Constant, r.Int(0)) }
 
-// flowNames are those of the keys.
+// flowNames are the names of the key columns.
 const flowNames = "k0, k1, k2, k3, k4"
 
 // Flows answers archive.Flows.
@@ -53,9 +53,10 @@ type flowsReader struct {
 	of     *answer.Flows
 	source Source
 	keys   []expression
-	// sql is that of the sums, whose groups group is without the limit, and order chooses.
+	// sql reads the sums. Its parts: group has the groups without the limit, ranking their order's value, order the
+	// order and the limit.
 	sql, named, group, ranking, order string
-	// hashes are those of the flows that were found.
+	// hashes of the flows that were found.
 	hashes []int64
 }
 
@@ -111,7 +112,7 @@ func (q *flowsReader) readSums(ctx context.Context) error {
 	}))
 }
 
-// readHistograms reads those of the flows that were found.
+// readHistograms reads the histograms of the flows that were found.
 func (q *flowsReader) readHistograms(ctx context.Context) error {
 	f, places := q.of, q.of.Places()
 	if len(places) == 0 {

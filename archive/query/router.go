@@ -45,8 +45,8 @@ type routerReader struct {
 	d *Dialect
 }
 
-// where is the condition of the rows that count, those of no session included unless
-// one has been chosen.
+// where is the condition of the rows that count; it includes rows without a session unless a session has been
+// chosen.
 func (q *routerReader) where(sessions ...string) string {
 	after, last := q.Between()
 	terms := slices.Concat([]string{"agent = " + q.d.Literal(q.Question.Agent)}, q.d.Since(after.Add(1)), q.d.Until(last.Add(1)))

@@ -13,7 +13,7 @@ type Source []Segment
 type Segment struct {
 	Table string
 	Representation
-	// Prewhere, if set, is read before all other columns, of which only those of its rows are read.
+	// Prewhere, if set, is evaluated first; of all other columns, only the rows that meet it are read.
 	Prewhere, Where string
 	// Rest: they are the rows that are not rolled up.
 	Rest bool

@@ -38,8 +38,8 @@ func (s Source) Survey() string {
 		sql(r.ToText, of[0]), sql(r.ToText, of[1]), sql(r.ToText, of[2]), of[3], sql(r.ToInt, r.Sum("rows")), sql(r.Floats, r.Of("packets")), sql(r.ToInt, r.Sum(parts)), middles, rows)
 }
 
-// SelectionTerms are the terms of a selection, without those of time: before the election any
-// session counts. aligned: the range was extended to whole windows after the election.
+// SelectionTerms are the terms of a selection, without the terms of time: before the election any session counts.
+// aligned: the range was extended to whole windows after the election.
 func (d *Dialect) SelectionTerms(s *answer.Survey, aligned bool) []string {
 	list := d.selectionTerms(s.Selection)
 	switch {

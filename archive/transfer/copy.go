@@ -25,7 +25,7 @@ const (
 type Options struct {
 	// Source names the source: a copy of another one does not go on with its rows.
 	Source string
-	// Lane is that of the batches of an agent; nil if the target is that of a single server.
+	// Lane returns the lane of an agent's batches; nil if the target is the archive of a single server.
 	Lane func(agent string) uint64
 	// Stopped: no server uses the target.
 	Stopped bool
@@ -69,9 +69,9 @@ type copying struct {
 	reported time.Time
 }
 
-// Copy copies an archive, or what is missing of an earlier copy, into another. Delivery states
-// come first: once Ready was called, servers may use the target while rows are copied. The
-// outcomes are those of all streams that were reached.
+// Copy copies an archive, or what is missing of an earlier copy, into another. Delivery states come first: once
+// Ready was called, servers may use the target while rows are copied. It returns the outcomes of all streams that
+// were reached.
 func Copy(ctx context.Context, from Source, to Target, options Options) ([]Outcome, error) {
 	if options.ChunkRows == 0 {
 		options.ChunkRows = chunkRows

@@ -30,16 +30,15 @@ type Source interface {
 	archive.Archive
 	// Deliveries are the delivery states of all senders, which must not be changed.
 	Deliveries() map[ledger.Sender]*ledger.Delivery
-	// Shapes are the numbers of columns that agents added, as those of ledger.Catalog.
+	// Shapes are the numbers of columns that agents added, as in ledger.Catalog.
 	Shapes() map[string]map[string]int
 	// Agents are those with rows of a stream.
 	Agents(ctx context.Context, stream string) ([]string, error)
 	// Ranges divide the rows of a stream that arrived at a time (ns since 1970) or later, of
 	// all agents or of some. A range is within one day (UTC).
 	Ranges(ctx context.Context, stream string, agents []string, from int64) ([]Range, error)
-	// ByArrival passes the rows of a range in the order of their arrival, those that arrived at
-	// the same time always in the same order. Their columns are the agent and those of the
-	// stream, with the time of arrival.
+	// ByArrival passes the rows of a range in the order of their arrival; rows that arrived at the same time always
+	// come in the same order. Their columns are the agent and the columns of the stream, with the time of arrival.
 	ByArrival(ctx context.Context, stream string, agents []string, of Range, rows func(arrow.RecordBatch) error) error
 }
 
@@ -49,9 +48,9 @@ type Range struct{ From, To, Rows int64 }
 // Target is an archive that can receive a copy.
 type Target interface {
 	archive.Archive
-	// Receive prepares to receive a copy of the source of that name. What an earlier Receiver of
-	// it has under way is ended. lane is that of the batches of an agent; nil if the target is
-	// that of a single server.
+	// Receive prepares to receive a copy of the source of that name. It ends what an earlier Receiver of the same
+	// source has under way. lane returns the lane of an agent's batches; nil if the target is the archive of a
+	// single server.
 	Receive(ctx context.Context, source string, lane func(agent string) uint64) (Receiver, error)
 }
 
@@ -62,7 +61,7 @@ type Receiver interface {
 	// SetDeliveries stores the delivery states. Without stopped, which says that no server uses
 	// the target, it returns ErrOpened if one has done so.
 	SetDeliveries(ctx context.Context, states map[ledger.Sender]*ledger.Delivery, stopped bool) error
-	// Parts divides agents: each part has those of an element; nil stands for all.
+	// Parts divides agents: each part has the agents of one element; nil stands for all.
 	Parts(agents []string) [][]string
 	// Position is how far a part of a stream is copied. Write may be called afterwards, until it fails.
 	Position(ctx context.Context, stream string, part int) (Position, error)
