@@ -26,11 +26,11 @@ const (
 // Agent is one host that has joined.
 type Agent struct {
 	Name string
-	// Labels by which sessions select it: those of its join token, in their place those that an
-	// operator has approved, and in their place those that an operator has set.
+	// Labels by which sessions select it: labels of its join token, overridden by labels that an operator has
+	// approved, and these by labels that an operator has set.
 	Labels map[string]string
-	// These are where they come from; ClaimedLabels are those of its configuration that nobody
-	// has approved.
+	// The following are the labels by origin. ClaimedLabels are the labels in its configuration that nobody has
+	// approved.
 	TokenLabels        map[string]string
 	ApprovedLabels     map[string]string
 	SetLabels          map[string]string
@@ -61,11 +61,11 @@ type Task struct {
 // enrolment is the part of an agent's state that is stored on disk.
 type enrolment struct {
 	Name string `json:"name"`
-	// Serial and Key are of the certificate that was last issued;
+	// Serial and Key are of the certificate that was last issued.
 	Serial string `json:"serial"`
 	Key    string `json:"key,omitempty"`
-	// PreviousKey is of the certificate that was last used; it is valid until that of Key is
-	// used. It is empty if that is the same.
+	// PreviousKey is the key of the certificate that was last used. It is valid until Key is used, and empty if the
+	// two are the same.
 	PreviousKey string    `json:"previous_key,omitempty"`
 	Expires     time.Time `json:"expires"`
 	Enrolled    time.Time `json:"enrolled"`
@@ -364,7 +364,7 @@ func (a *agent) host() session.Host {
 	}
 }
 
-// global returns the global unicast addresses of these interfaces, but for those of loopback.
+// global returns the global unicast addresses of these interfaces, without loopback interfaces.
 func global(interfaces []session.Interface) []string {
 	var addresses []string
 	for _, i := range interfaces {

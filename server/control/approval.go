@@ -11,9 +11,8 @@ import (
 	"pillion.dev/session"
 )
 
-// labels returns those by which sessions select the agent: those of its join token, approved
-// ones, and those that operators set; the latter take precedence. What it says of itself does
-// not count.
+// labels returns the labels by which sessions select the agent: labels of its join token, approved labels, and
+// labels that operators set; the latter take precedence. Labels that the agent claims do not count.
 func (e *enrolment) labels() map[string]string {
 	labels := map[string]string{}
 	maps.Copy(labels, e.TokenLabels)
@@ -33,7 +32,7 @@ func (a *agent) claimed() map[string]string {
 	return claimed
 }
 
-// approvedOf returns those of the addresses that an operator has approved.
+// approvedOf returns which of the addresses an operator has approved.
 func (a *agent) approvedOf(addresses []string) (approved []string) {
 	for _, text := range addresses {
 		address, err := netip.ParseAddr(text)

@@ -200,8 +200,8 @@ func (a *agent) ready(session, source string) bool {
 	return a.connected && a.confirmed && a.reads(session, source) && a.runs(session, roleDestination)
 }
 
-// resolveConflict removes the source of a session from its tasks if it conflicts with
-// those of older sessions, which happens when agents join while sessions run.
+// resolveConflict removes the source of a session from its tasks if it conflicts with sources of older sessions,
+// which happens when agents join while sessions run.
 func (c *Control) resolveConflict(r *record, agent string, older []session.Assignment, tasks session.Assignment) session.Assignment {
 	if len(older) == 0 || len(tasks.Sources) == 0 {
 		return tasks

@@ -60,7 +60,7 @@ func (c *Control) Holds(name, key string) bool {
 	return a != nil && !a.Revoked && key != "" && a.Key == key
 }
 
-// Generation returns that of the latest certificate of an agent, or 0.
+// Generation returns the generation of the latest certificate of an agent, or 0.
 func (c *Control) Generation(name string) uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

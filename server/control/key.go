@@ -41,8 +41,8 @@ func (c *Control) entrust(r *record, agent string, a session.Assignment) {
 	}
 }
 
-// pairKey is the key of a source and a destination, derived once. Those of many more pairs than
-// there are now are forgotten.
+// pairKey is the key of a source and a destination, derived once. All derived keys are forgotten when there are
+// many more of them than pairs.
 func (r *record) pairKey(source, destination string) session.Key {
 	pair := session.Pair{Source: source, Destination: destination}
 	key, found := r.keys[pair]

@@ -6,8 +6,8 @@ import (
 	"pillion.dev/wire"
 )
 
-// numberKept is how long the number of a deleted agent goes to no other: destinations that have not
-// heard of it would take the marks of one for those of the other.
+// numberKept is how long the number of a deleted agent goes to no other agent: destinations that do not yet know of
+// the change would take marks of the new agent for marks of the deleted one.
 const numberKept = 24 * time.Hour
 
 // addAgent enters an agent and gives it a number. The caller holds the lock.

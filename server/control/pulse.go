@@ -61,8 +61,8 @@ func (c *Control) pulse() {
 // noticeEvery is the minimum time between two notices to an agent.
 const noticeEvery = 10 * time.Second
 
-// Notify tells an agent, with its next pulse, what was refused from it. It does not wait
-// for a round: it is called for each message of a flood, before those of other agents.
+// Notify tells an agent, with its next pulse, what was refused from it. It does not wait for a round: it is called
+// for each message of a flood, before messages of other agents are handled.
 func (c *Control) Notify(name string, refusal error) {
 	now := c.Now()
 	c.notices.Lock()

@@ -40,11 +40,11 @@ type agent struct {
 	ahead      time.Duration
 	clockApart bool
 
-	// sent is the desired assignment, digest is that of it without the revision.
+	// sent is the desired assignment; digest is the hash of sent without the revision.
 	sent   session.Assignment
 	digest [sha256.Size]byte
-	// sources are the links for which sent marks, destinations those of which it reads the
-	// marks, by session and source.
+	// sources are the links for which the agent marks packets by sent, destinations the links whose marks it reads,
+	// by session and source.
 	sources, destinations map[link]bool
 	// restricted is, by session, why it does not mark or measure as the session asks for.
 	restricted map[string]string

@@ -108,8 +108,8 @@ func (s *state) add(key string, item []byte) (err error) {
 	return err
 }
 
-// Reload replaces the state by that of the store, which other servers may have written. What agents
-// have reported to this server stays known.
+// Reload replaces the state by the state in the store, which other servers may have written. What agents have
+// reported to this server stays known.
 func (c *Control) Reload(ctx context.Context) error {
 	c.saving.Lock()
 	defer c.saving.Unlock()
@@ -135,7 +135,7 @@ func (c *Control) Follow(ctx context.Context) error {
 	})
 }
 
-// followed makes an agent that of the store; nil: it is deleted.
+// followed replaces an agent by its state in the store; nil: it is deleted.
 func (c *Control) followed(name string, item []byte) error {
 	var e enrolment
 	if item != nil {

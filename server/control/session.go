@@ -118,8 +118,8 @@ type record struct {
 	// settled is when its state was last determined.
 	settled time.Time
 	pairs   []session.Pair
-	// tasks are those of its agents, before conflicts with other sessions are resolved; members
-	// are its agents, also those that are to stop.
+	// tasks are the tasks of its agents before conflicts with other sessions are resolved; members are its agents,
+	// also agents that are to stop.
 	tasks   map[string]session.Assignment
 	members map[string]bool
 	// plannedStart is the start of the run with which tasks were computed.

@@ -59,7 +59,7 @@ func (c *Control) replan(changed *stale) []*record {
 		p.hosts = c.withoutRevoked(p.known)
 		p.byName = session.ByName(p.known)
 	case changed.addresses || len(changed.agents) > 0:
-		p.known = slices.Clone(p.known) // those of the last round may be in use
+		p.known = slices.Clone(p.known) // the slice of the last round may be in use
 		for name := range changed.agents {
 			i, found := slices.BinarySearchFunc(p.known, name, func(h session.Host, name string) int { return strings.Compare(h.Name, name) })
 			if a := c.agents[name]; found && a != nil {

@@ -93,7 +93,7 @@ func (e *Evidence) judgeTasks(r *report) {
 	}
 }
 
-// counters are those of all tasks of the source.
+// counters returns the sums of the counters of all tasks of the source.
 func (e *Evidence) counters() map[string]uint64 {
 	sum := map[string]uint64{}
 	if e.Session == nil {

@@ -9,7 +9,8 @@ import (
 type HostPair struct {
 	Source, Destination     string
 	Packets, Expected, Lost uint64
-	// P50 and P99 are those of its latest second with delays, ns; WorstP99 is the highest of the seconds. NaN: none.
+	// P50 and P99 are of the pair's latest second with delays, ns; WorstP99 is the highest P99 of a second. NaN:
+	// none.
 	P50, P99, WorstP99 float64
 	latest             int64
 }

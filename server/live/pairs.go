@@ -63,7 +63,7 @@ func NewPairs(limit int, now func() time.Time, log *slog.Logger) *Pairs {
 	return p
 }
 
-// Kept returns the number of pairs, and that of the rows of further ones, which are not watched.
+// Kept returns the number of pairs, and the number of rows of further pairs, which are not watched.
 func (p *Pairs) Kept() (pairs int, refused uint64) { return int(p.kept.Load()), p.refused.Load() }
 
 // place is the position of the shard of an agent's rows.

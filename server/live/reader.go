@@ -28,9 +28,10 @@ var ErrPlaces = errors.New("too many agents have come and gone; reconnect")
 
 // Scope is what a reader follows; empty: the figures of all pairs.
 type Scope struct {
-	// Session whose figures are read. Without one, they are those of the session that counts for each pair.
+	// Session whose figures are read. Without one, the figures of each pair are of the session that counts for the
+	// pair.
 	Session string
-	// Sites of the sources and of the destinations; nil: all. The empty name is that of hosts without a site.
+	// Sites of the sources and of the destinations; nil: all. The empty name stands for hosts without a site.
 	Source, Destination *string
 	// Seen are the pairs that the reader may see. Agents that it does not have are without a site.
 	Seen *archive.Scope
@@ -72,7 +73,7 @@ func (r *Reader) Next() (seconds []PairSecond, more <-chan struct{}, err error) 
 	return seconds, more, nil
 }
 
-// read adds what has changed in a shard up to a version. Agents are those of the shard's keys.
+// read adds what has changed in a shard up to a version. Agents are numbered as in the shard's keys.
 func (r *Reader) read(p *shard, version uint32, found map[int64]*PairSecond) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()

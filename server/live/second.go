@@ -99,8 +99,8 @@ const (
 	openTime = 5 * time.Second
 )
 
-// due reports whether the second is over and its rows have probably arrived. Those of a
-// host whose clock is ahead arrive before the second is over here.
+// due reports whether the second is over and its rows have probably arrived. Rows of a host whose clock is ahead
+// arrive before the second is over by the server's clock.
 func (s *second) due(now time.Time) bool {
 	if len(s.pending) == 0 || now.Sub(s.latest) < quietTime && now.Sub(s.first) < waitTime {
 		return false

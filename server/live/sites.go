@@ -23,10 +23,10 @@ const (
 	siteStripes  = 16
 )
 
-// siteEnds are the sites of two hosts; the empty name is that of hosts without one.
+// siteEnds are the sites of two hosts; the empty name stands for hosts without a site.
 type siteEnds struct{ Source, Destination string }
 
-// siteKey is what sums of sites are kept by.
+// siteKey is the key of a sum: two sites and a session.
 type siteKey struct {
 	siteEnds
 	session string
@@ -60,7 +60,7 @@ type siteSums [siteWindows]siteWindow
 
 type siteWindow struct {
 	start int64
-	// elected are rows of pairs whose session counts, rest those of others.
+	// elected sums rows of pairs for which the session counts, rest rows of other pairs.
 	elected, rest flows.Sum
 }
 

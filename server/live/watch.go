@@ -30,7 +30,7 @@ const (
 // use.
 type Watch struct {
 	selection archive.Selection
-	asked     time.Duration // step; 0: that of the rows
+	asked     time.Duration // step; 0: the interval of the rows
 	step      time.Duration
 	sessions  map[string]*watched
 	current   string // session whose windows are shown
@@ -67,7 +67,7 @@ type watchedWindow struct {
 	fresh   bool // never returned by Changed
 }
 
-// NewWatch returns a watch; a step of 0 is that of the rows, at least a second.
+// NewWatch returns a watch; with a step of 0 it uses the interval of the rows, at least a second.
 func NewWatch(selection archive.Selection, step time.Duration) *Watch {
 	return &Watch{selection: selection, asked: step, step: cmp.Or(step, time.Second), sessions: map[string]*watched{}}
 }
@@ -166,7 +166,7 @@ func floor(n, step int64) int64 {
 // arrivalsMost bounds the arrivals that are kept.
 const arrivalsMost = 4096
 
-// arrive records a row; those of one reading have the same end.
+// arrive records a row; rows of one reading have the same end.
 func (o *watched) arrive(now time.Time, packets float64, end int64, interval time.Duration) {
 	o.seen = now
 	if last := len(o.arrived) - 1; last >= 0 && o.arrived[last].end == end {
@@ -227,7 +227,7 @@ func (w *Watch) elect(now time.Time) {
 	}
 }
 
-// setStep replaces the windows by those of another length.
+// setStep replaces the windows by windows of another length.
 func (w *Watch) setStep(step time.Duration) {
 	if step == w.step {
 		return

@@ -132,8 +132,8 @@ func (c *converter) histograms(series []*dto.Metric) (points []*metrics.Exponent
 	return points
 }
 
-// buckets are those of native buckets, without gaps. OpenTelemetry numbers a bucket by its lower bound, Prometheus
-// by its upper one.
+// buckets converts native buckets, and fills their gaps. OpenTelemetry numbers a bucket by its lower bound,
+// Prometheus by its upper one.
 func buckets(spans []*dto.BucketSpan, deltas []int64) *metrics.ExponentialHistogramDataPoint_Buckets {
 	if len(deltas) == 0 {
 		return nil

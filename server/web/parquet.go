@@ -54,7 +54,7 @@ func arrowSchema(schema *arrow.Schema) (string, error) {
 	return base64.StdEncoding.EncodeToString(stream.Bytes()[:stream.Len()-end]), nil
 }
 
-// orderedFields is a group whose fields stay in their order; those of parquet.Group are sorted by name.
+// orderedFields is a group whose fields stay in their order; the fields of a parquet.Group are sorted by name.
 type orderedFields struct {
 	parquet.Group
 	names []string
