@@ -72,8 +72,8 @@ func agentTable(agents ...*pillionv1.Agent) *table {
 	return t
 }
 
-// labelCell has the labels by which sessions select an agent and, for people, how many more wait
-// for approval; those of a revoked agent wait for nothing.
+// labelCell has the labels by which sessions select an agent and, for people, how many more wait for approval;
+// labels of a revoked agent do not wait.
 func labelCell(g *pillionv1.Agent) cell {
 	labels := text(pairsText(g.GetLabels()))
 	if n := len(g.GetClaimedLabels()); n > 0 && g.GetState() != "revoked" {

@@ -26,7 +26,7 @@ func (retentionCmd) Help() string {
 		"Examples:\n\n  pillion retention\n  pillion retention flows --age 90d --bytes 20GiB\n  pillion retention flows_1m --age 60d"
 }
 
-// Run lists limits, or shows or sets those of a stream or roll-up.
+// Run lists all limits, or shows or sets the limits of a stream or roll-up.
 func (c *retentionCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 	change := c.Age != nil || c.Rows != nil || c.Bytes != nil
 	if c.Stream == "" && change {

@@ -38,7 +38,7 @@ func (f *specFlags) apply(line *kong.Context, s *session.Spec) error {
 	return nil
 }
 
-// joined has the entries of both maps; those of the second one take precedence.
+// joined has the entries of both maps; entries of the second one take precedence.
 func joined(a, b map[string]string) map[string]string {
 	all := maps.Clone(a)
 	if all == nil {

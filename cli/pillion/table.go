@@ -112,7 +112,7 @@ func (t *table) write(w io.Writer, color bool) error {
 	return err
 }
 
-// widths are those of the columns, at least as wide as before.
+// widths returns the widths of the columns, at least as wide as before.
 func (t *table) widths(before []int) []int {
 	widths := make([]int, len(t.columns))
 	copy(widths, before)

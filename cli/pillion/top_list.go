@@ -30,7 +30,7 @@ type topList struct {
 	histories   map[string][]float64
 }
 
-// selection is that of the options.
+// selection is the selection that the options describe.
 func (t *top) selection() *pillionv1.Selection {
 	return &pillionv1.Selection{Session: t.cmd.Session, Source: t.cmd.Source, Destination: t.cmd.Destination}
 }
@@ -83,7 +83,7 @@ func (l *topList) question() func(context.Context) (*pillionv1.ListFlowsResponse
 	order := cmp.Or(listOrders[l.sort], "packets")
 	request := &pillionv1.ListFlowsRequest{Selection: l.selection, Granularity: l.granularity, Limit: listMost, Order: order,
 		Ascending: l.reverse && order == listOrders[l.sort], Search: l.filter}
-	ahead := time.Duration(0) // how far the server's clock is ahead of that of this machine
+	ahead := time.Duration(0) // how far the server's clock is ahead of this machine's
 	return func(ctx context.Context) (*pillionv1.ListFlowsResponse, error) {
 		asked := time.Now()
 		request.From = timestamppb.New(asked.Add(ahead - l.cmd.Over))

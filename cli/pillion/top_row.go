@@ -45,7 +45,7 @@ func fraction(part, of uint64) float64 { return float64(part) / float64(of) }
 // topColumn is a column of the table.
 type topColumn struct {
 	liveColumn
-	// name is that of --sort.
+	// name of the column in --sort.
 	name string
 	// cell is a figure of a row; value that to sort by, the largest first, and nil for text, which ascends.
 	cell  func(*topRow) cell

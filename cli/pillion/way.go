@@ -179,8 +179,8 @@ func (d *direction) at(where string) (found []finding) {
 	return found
 }
 
-// host counts the checks of a host that are ok, without those of the route to the peer, and repeats the others, but for what
-// the reasons say.
+// host counts the checks of a host that are ok, except for the checks of the route to the peer, and repeats the
+// others unless the reasons already say the same.
 func (e *end) host(peer string, reasons []*pillionv1.Reason) (found []finding) {
 	passed := 0
 	for _, k := range e.checks {
