@@ -46,7 +46,8 @@ var stored string
 // All returns the components of all programs and the page.
 func All() []Component { return Parse(stored) }
 
-// Packed reports whether a program contains an npm package: the server those of the page, the agent the one that draws reports.
+// Packed reports whether a program contains an npm package: the server contains the packages of the page, the agent
+// only the package that draws reports.
 func Packed(program, name string) bool {
 	return program == "pillion-server" || program == "pillion-agent" && name == "preact"
 }

@@ -25,7 +25,7 @@ type Calls struct {
 	// Limited are allowed with certain arguments: those that fulfil all conditions of one of the alternatives. Threads and
 	// signals to the process itself are allowed anyway.
 	Limited map[uint32][][]Condition
-	// Errors are those of calls that fail with another error than EPERM.
+	// Errors are the errors of system calls that fail with another error than EPERM.
 	Errors map[uint32]unix.Errno
 }
 

@@ -34,10 +34,10 @@ import (
 //	32  epoch, u64, and 40 sequence, u64, of the batch that held it
 //	48  CRC-32C of these
 //
-// An entry is written before the batch can be sent. If the process is killed before that,
-// or the disk refuses the entry, the next process finds the batch in the spool, which
-// deletes none without an entry. No entry is written before those of earlier batches of its
-// stream: one entry shows that they are not needed in the spool.
+// An entry is written before the batch can be sent. If the process is killed before that, or the disk refuses the
+// entry, the next process finds the batch in the spool, which deletes no batch without an entry. Entries of one
+// stream are written in the order of its batches: one entry shows that the spool no longer needs its batch and the
+// earlier ones.
 type marks struct {
 	path string
 	log  *slog.Logger

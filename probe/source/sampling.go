@@ -47,8 +47,8 @@ func (s *Source) Sample(sampling wire.Sampling) error {
 	return nil
 }
 
-// setSamplings writes those of all policies. What changes, and those in anew, begin anew: the
-// end of an old gap says nothing any more.
+// setSamplings writes the samplings of all policies. The gaps of samplings that change, and of the policies in
+// anew, start over: the end of an old gap no longer applies.
 func (s *Source) setSamplings(samplings [PoliciesMax]wire.Sampling, anew ...int) error {
 	var raw [PoliciesMax]sourceSampling
 	var next [PoliciesMax]uint64

@@ -25,7 +25,7 @@ type benchmarkCmd struct {
 	FrameLoss  frameLossCmd  `cmd:"" name:"frame-loss" help:"Measure the loss at rates that fall from the highest (RFC 2544, 26.3)."`
 }
 
-// testerFlags are those of all benchmarks.
+// testerFlags are the flags of all benchmarks.
 type testerFlags struct {
 	Dev          string        `required:"" placeholder:"DEV" help:"Network interface to send on."`
 	To           string        `required:"" placeholder:"ADDRESS[:PORT]" help:"Destination of the frames, behind the device under test. The default port is 9 (discard)."`

@@ -166,7 +166,7 @@ func (f *pathFlags) run(ctx context.Context, estimate func(estimator.Options) er
 	return f.sendFlags.run(ctx, options, estimate)
 }
 
-// options are those of the path, without what receives.
+// options are the options of the path, without the receiver's.
 func (f *sendFlags) options(protocol string) (options estimator.Options, err error) {
 	if f.Wait <= 0 {
 		return options, fmt.Errorf("read --wait: %w: must be positive", command.ErrValue)
@@ -226,7 +226,7 @@ func (f *pathFlags) check() error {
 	return nil
 }
 
-// header is that of the packets, without the addresses of the link.
+// header returns the headers of the packets, without the addresses of the link.
 func (f *sendFlags) header(protocol string) (*frame.Header, error) {
 	h := &frame.Header{Identifier: uint16(os.Getpid())}
 	err := errors.Join(set(h, "to", f.To), set(h, "proto", protocol))

@@ -236,7 +236,7 @@ func mechanisms() string {
 	return strings.Join(names, ", ")
 }
 
-// header is that of the default flow, without the addresses of the link.
+// header returns the headers of the default flow, without the addresses of the link.
 func (c *sendCmd) header() (*frame.Header, error) {
 	h := &frame.Header{}
 	set := func(name, value string) error {

@@ -63,8 +63,8 @@ var conditional = []struct {
 	},
 }
 
-// checkApplies refuses options of the command line that would have no effect. Header is that of the
-// default flow, nil without one.
+// checkApplies refuses options of the command line that would have no effect. header has the headers of the default
+// flow; it is nil without one.
 func (c *sendCmd) checkApplies(line *kong.Context, source string, header *frame.Header) error {
 	var given []string
 	for _, p := range line.Path {
