@@ -61,7 +61,7 @@ func (s Spec) blockWarnings(pairs []Pair, hosts []Host) (warnings []string) {
 			"marks in %v may have no figures; synchronise the clocks, or use longer blocks (block)", pair.Source, pair.Destination, shortBound(bound), s.Block, wire.AltMark))
 	}
 	if more > 0 {
-		warnings = append(warnings, fmt.Sprintf("so may those of %d other pairs", more))
+		warnings = append(warnings, fmt.Sprintf("so may the clocks of %d other pairs", more))
 	}
 	return warnings
 }

@@ -109,7 +109,7 @@ func TestBlockWarnings(t *testing.T) {
 		{"one clock", []Pair{{"a", "d"}}, second, ""},
 		{"nothing is known", []Pair{{"a", "e"}}, second, ""},
 		{"both directions", []Pair{{"a", "c"}, {"c", "a"}}, second, "of a and c"},
-		{"many", []Pair{{"a", "c"}, {"b", "c"}, {"b", "d"}, {"c", "d"}, {"d", "b"}}, second, "so may those of 1 other pairs"},
+		{"many", []Pair{{"a", "c"}, {"b", "c"}, {"b", "d"}, {"c", "d"}, {"d", "b"}}, second, "so may the clocks of 1 other pairs"},
 	} {
 		spec.Block = row.block
 		got := spec.blockWarnings(row.pairs, hosts)

@@ -111,7 +111,7 @@ type Host struct {
 	Connected bool
 	// Addresses are its global addresses.
 	Addresses []string
-	// Conflicts are those of them that another host keeps, and which.
+	// Conflicts are the Addresses that another host keeps, and which host.
 	Conflicts map[string]string
 	// Capabilities of its agent; nil: it has not reported them yet.
 	Capabilities []string

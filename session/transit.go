@@ -129,7 +129,7 @@ func (s Spec) overlapping(pairs []Pair, addresses Addresses) (warnings []string)
 			for member := range members {
 				for _, address := range addresses[member] {
 					if prefix.Contains(address) {
-						warnings = append(warnings, fmt.Sprintf("transit[%s]: %v contains %v of %s, whose own packets are marked as those of hosts behind %s", agent, prefix, address, member, agent))
+						warnings = append(warnings, fmt.Sprintf("transit[%s]: %v contains %v of %s, whose own packets are marked like packets of hosts behind %s", agent, prefix, address, member, agent))
 					}
 				}
 			}

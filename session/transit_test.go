@@ -100,7 +100,7 @@ func TestTransitWarnings(t *testing.T) {
 	spec := Spec{Name: "x", Sources: []string{"h1"}, Destinations: []string{"h2"}, Transit: map[string]string{"h1": "10.0.0.0/24", "h3": "10.3.0.0/16"}, Hops: HopsIOAM}
 	got := strings.Join(planOf(t, spec, lab()).Warnings, "\n")
 	for _, want := range []string{
-		"transit[h1]: 10.0.0.0/24 contains 10.0.0.2 of h2, whose own packets are marked as those of hosts behind h1",
+		"transit[h1]: 10.0.0.0/24 contains 10.0.0.2 of h2, whose own packets are marked like packets of hosts behind h1",
 		"transit[h3]: h3 is not part of the session",
 		"hops: packets of hosts behind h1 have no room for the times of routers: their hops are not measured",
 	} {

@@ -57,7 +57,7 @@ func serverSystem(program string, platform v1.Platform) ([]file, error) {
 	files = append(append(files, libraries...), certificates)
 	for _, name := range []string{"libc6", "libgcc-s1", "libstdc++6", "ca-certificates"} {
 		path := "usr/share/doc/" + name + "/copyright"
-		// That of libstdc++ is in a folder of another name.
+		// The licence of libstdc++ is in a folder of another name.
 		real, err := filepath.EvalSymlinks("/" + path)
 		if err != nil {
 			return nil, fmt.Errorf("find licence: %w", err)

@@ -35,7 +35,7 @@ var hints = []command.Hint{
 	command.Correctable(command.Is(hook.ErrNotRoot), "BPF programs require root: use sudo"),
 	command.Correctable(command.Is(hook.ErrNoDevice), "ip link lists the interfaces of this network namespace"),
 	command.Correctable(command.Is(hook.ErrLink), "use an interface with Ethernet or raw IP packets; xdp also requires support in the driver"),
-	command.Correctable(command.Is(hook.ErrMTU), "lower the MTU with ip link set DEV mtu BYTES, on a veth that of the other end; or use --hook tc, which takes any"),
+	command.Correctable(command.Is(hook.ErrMTU), "lower the MTU with ip link set DEV mtu BYTES (of a veth, the MTU of its peer); or use --hook tc, which takes any"),
 	command.Correctable(command.Is(hook.ErrOldKernel), "uname -r prints the kernel version; README.md lists the requirements"),
 	command.Correctable(command.Is(hook.ErrRefused), "privileges do not change that; pillion-agent doctor says what else this kernel lacks, README.md lists the requirements"),
 	command.Correctable(command.Is(hook.ErrFull), "stop the software that attached them; bpftool net show dev DEV lists them. A restart of the host removes those that nothing owns any more"),

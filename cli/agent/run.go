@@ -49,7 +49,7 @@ func (c *runCmd) inject() error {
 		return nil
 	}
 	if !c.NoSplit {
-		return errors.New("inject a clock: it is that of one process: use --no-split")
+		return errors.New("inject a clock: it applies to one process only: use --no-split")
 	}
 	clock.Inject(clock.Injection{
 		From: time.Unix(0, c.TestClockFrom), SkewPPB: c.TestClockSkew,

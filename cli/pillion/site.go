@@ -19,7 +19,7 @@ func (c *flowsCmd) bySite(ctx context.Context, a *app, client *api.Client) error
 	case c.By != "site" || (c.FromSite == nil) != (c.ToSite == nil):
 		return errors.New("list flows by site: --from-site and --to-site go together, with --by site")
 	case c.Source != "" || c.Destination != "" || c.Search != "" || c.From.message() != nil || c.To.message() != nil:
-		return errors.New("list flows by site: figures by site are those of all agents in the last minute: leave out --source, --destination, --search, --from and --to")
+		return errors.New("list flows by site: figures by site cover all agents in the last minute: leave out --source, --destination, --search, --from and --to")
 	}
 	request := &pillionv1.SiteMatrixRequest{Session: c.Session}
 	if c.FromSite != nil {

@@ -202,7 +202,7 @@ func TestEventsOncePerChange(t *testing.T) {
 		if ahead := b.control.ClocksAhead(""); len(ahead) != 1 || ahead[0] > -clockApart {
 			t.Errorf("clocks are ahead by %v", ahead)
 		}
-		expectClock("error", "clock apart: the clock of h1 is 25s behind that of the server: hosts whose clocks differ by more than 17 s")
+		expectClock("error", "clock apart: the clock of h1 is 25s behind the server's clock: hosts whose clocks differ by more than 17 s")
 		b.on("h1", func(h *host) { h.ahead = 8 * time.Second })
 		expect("it is 8 s ahead", "clock-agrees", 0)
 		b.on("h1", func(h *host) { h.ahead = 0 })

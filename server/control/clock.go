@@ -30,7 +30,7 @@ func (c *Control) watchClock(a *agent) {
 		c.event("clock-apart", event.Warning, a.Name, "", "%s", a.clockText())
 	case apart < clockAgrees && a.clockApart:
 		a.clockApart = false
-		c.event("clock-agrees", event.Info, a.Name, "", "the clock of %s agrees with that of the server again", a.Name)
+		c.event("clock-agrees", event.Info, a.Name, "", "the clock of %s agrees with the server's clock again", a.Name)
 	}
 }
 
@@ -39,7 +39,7 @@ func (a *agent) clockText() string {
 	if a.ahead < 0 {
 		direction = "behind"
 	}
-	return fmt.Sprintf(string(session.ClockApart)+"the clock of %s is %v %s that of the server: %s", a.Name, a.ahead.Abs().Round(time.Second), direction, session.ClocksMatter)
+	return fmt.Sprintf(string(session.ClockApart)+"the clock of %s is %v %s the server's clock: %s", a.Name, a.ahead.Abs().Round(time.Second), direction, session.ClocksMatter)
 }
 
 func stepText(host string, step time.Duration) string {
