@@ -39,9 +39,9 @@ func compared(fact string, lines []string) bool {
 // mostChanges bounds what is noted of an environment that never rests.
 const mostChanges = 100
 
-// NoteChanges compares the environment with that of the results in a folder and notes the
-// changes there, with the number of the first block that can be affected. It returns those
-// that were not known.
+// NoteChanges compares the environment with the environment recorded with the results in a folder and notes the
+// changes there, with the number of the first block that can be affected. It returns the changes that were not
+// known.
 func NoteChanges(folder string, now map[string]any, complete int) ([]string, error) {
 	d, err := readDesign(folder)
 	if err != nil {

@@ -165,7 +165,7 @@ func dotted(node ast.Expr) (string, bool) {
 	return "", false
 }
 
-// Holds evaluates the condition; value returns that of a name: a float64, string or bool.
+// Holds evaluates the condition; value returns the value of a name: a float64, string or bool.
 func (e *Expression) Holds(value func(name string) (any, error)) (bool, error) {
 	result, err := evaluate(e.root, value)
 	if err != nil {

@@ -96,7 +96,7 @@ func (l *levels) UnmarshalYAML(decode func(any) error) error {
 	return nil
 }
 
-// keys are those of a map, in order.
+// keys returns the keys of a map, in order.
 func keys(decode func(any) error) ([]string, error) {
 	var pairs yaml.MapSlice
 	if err := decode(&pairs); err != nil {

@@ -19,7 +19,7 @@ import (
 
 // Errors about result folders that a user can correct.
 var (
-	// ErrChanged: the design is another one than that of the results.
+	// ErrChanged: the design differs from the design of the results.
 	ErrChanged = errors.New("the design has changed")
 	// ErrExists: there are results already.
 	ErrExists = errors.New("it has results already")

@@ -28,7 +28,7 @@ type Row struct {
 	// Kept is false for runs of a block that was begun again after an interruption.
 	Kept     bool               `json:"kept"`
 	Measures map[string]float64 `json:"measures"`
-	// Counters are those of the treatments, such as marked.
+	// Counters of the treatments, such as marked.
 	Counters  map[string]any   `json:"counters,omitempty"`
 	Intervals []map[string]any `json:"intervals"`
 	// Load is the number of processors that others kept busy in the pause before the load;

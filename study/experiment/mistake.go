@@ -29,7 +29,7 @@ func Mistakes(text []byte, list []Mistake) error {
 	all := []error{}
 	for _, m := range list {
 		field := m.Field
-		for lines[field] == 0 && strings.Contains(field, ".") { // the field is absent: that of its parent
+		for lines[field] == 0 && strings.Contains(field, ".") { // the field is absent: use its parent's line
 			field = field[:strings.LastIndex(field, ".")]
 			lines[field] = document.Lines(text, []string{field})[field]
 		}

@@ -14,8 +14,8 @@ type State struct {
 	// Blocks are complete; of Decision.Blocks.
 	Blocks   int
 	Decision Decision
-	// Runs, Invalid and Abandoned count rows: all, those that do not count, and those of
-	// blocks that were begun again.
+	// Runs counts all rows, Invalid the rows that do not count, and Abandoned the rows of blocks that were begun
+	// again.
 	Runs, Invalid, Abandoned int
 	Effects                  []Effect
 	Null                     *Estimate

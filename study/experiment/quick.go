@@ -9,10 +9,9 @@ import (
 // quickBlocks is the number of blocks that intervals can be computed from at all.
 const quickBlocks = 3
 
-// Quick reduces an experiment to a proof that it works: three blocks, no budget, no
-// requirements on the machine, and runs that would be invalid count. Treatments still have to
-// do what is expected of them. The design differs from that of the file, so that results of
-// the two are never mixed.
+// Quick reduces an experiment to a proof that it works: three blocks, no budget, no requirements on the machine,
+// and runs that would be invalid count. Treatments still have to do what is expected of them. The design differs
+// from the design in the file, so that results of the two are never mixed.
 func (s *Spec) Quick() {
 	s.quick = true
 	s.Stop = Stop{Blocks: quickBlocks}

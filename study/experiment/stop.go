@@ -82,10 +82,9 @@ type Estimate struct {
 	Plain           bool
 }
 
-// freedom returns the degrees of freedom of an interval over a number of blocks. After the
-// stop rule they are those of the pilot, as in Stein's interval: experiments whose deviation
-// is small by chance stop early, and with those of all blocks their intervals hold the truth
-// too rarely (docs/explanation/statistics.md).
+// freedom returns the degrees of freedom of an interval over a number of blocks. After the stop rule they are the
+// pilot's, as in Stein's interval: experiments whose deviation is small by chance stop early, and with the degrees
+// of freedom of all blocks their intervals contain the true value too rarely (docs/explanation/statistics.md).
 func (s *Spec) freedom(blocks int) int {
 	if s.Stop.Pilot > 0 {
 		blocks = min(blocks, s.Stop.Pilot)
@@ -113,7 +112,7 @@ func (s *Spec) estimate(blocks []blockRatios, cells []int) Estimate {
 	return e
 }
 
-// quantile is that of Student's t for a two-sided interval.
+// quantile is the quantile of Student's t distribution for a two-sided interval.
 func quantile(confidence float64, freedom int) float64 {
 	return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(freedom)}.Quantile((1 + confidence) / 2)
 }
@@ -126,7 +125,7 @@ func (e Estimate) halfWidth(confidence float64) float64 {
 	return quantile(confidence, e.Freedom) * e.Deviation / math.Sqrt(float64(e.Blocks))
 }
 
-// Interval is that of the ratio, or of the mean of plain values.
+// Interval is the confidence interval of the ratio, or of the mean of plain values.
 func (e Estimate) Interval(confidence float64) (low, high float64) {
 	h := e.halfWidth(confidence)
 	if e.Plain {
@@ -143,10 +142,10 @@ func (e Estimate) Ratio() float64 {
 	return math.Exp(e.Mean)
 }
 
-// HalfWidth is that of the 95 % interval, as a share of the ratio.
+// HalfWidth is half the width of the 95 % interval, as a share of the ratio.
 func (e Estimate) HalfWidth() float64 { return e.HalfWidthAt(Confidence) }
 
-// HalfWidthAt is that of the interval of a confidence, as a share of the ratio.
+// HalfWidthAt is half the width of the interval of a confidence, as a share of the ratio.
 func (e Estimate) HalfWidthAt(confidence float64) float64 {
 	if e.Plain {
 		return e.halfWidth(confidence) / math.Abs(e.Mean)
@@ -160,8 +159,8 @@ type Effect struct {
 	Estimate
 }
 
-// Effects estimates the levels of a factor, each over all cells that have it. With a null
-// arm, the last one, without a level, is that of the null arm, whose true ratio is 1.
+// Effects estimates the levels of a factor, each over all cells that have it. With a null arm, the last effect,
+// without a level, is the effect of the null arm, whose true ratio is 1.
 func (s *Spec) Effects(rows []Row, blocks int, factor string) []Effect {
 	if s.Response == nil {
 		return nil

@@ -87,7 +87,7 @@ func (v Values) AddHosts(hosts map[string]string) {
 	v[hostsKnown] = ""
 }
 
-// Replace puts values in the place of names in braces, also in those of levels and parameters.
+// Replace puts values in the place of names in braces, also of names in the values of levels and parameters.
 func (v Values) Replace(text string) (string, error) { return v.replace(text, nil) }
 
 // replace does so inside of the values of some names, which therefore cannot stand there again.
@@ -179,7 +179,7 @@ func (a Applied) sessionSpec(v Values) (*session.Spec, error) {
 	}
 	spec, err := session.ParseSpec(text)
 	if located := (&document.Error{}); errors.As(err, &located) {
-		err = located.Cause // the line is that of the text above, not of the file
+		err = located.Cause // the line counts in the text above, not in the file
 	}
 	if err != nil {
 		return nil, err

@@ -34,9 +34,8 @@ func (s *Spec) Judge(rows []Row, blocks int) []Judged {
 	return list
 }
 
-// judged returns the cells that a target is about: those that are selected, of a ratio without
-// the ones that ratios are relative to. Their ratio is 1 by definition and would only dilute
-// that of the others.
+// judged returns the cells that a target is about: the selected cells, of a ratio without the cells that ratios are
+// relative to. The ratio of the latter is 1 by definition and would only dilute the ratios of the others.
 func (s *Spec) judged(t Target) []int {
 	var cells []int
 	for _, c := range s.Cells() {

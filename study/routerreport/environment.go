@@ -21,7 +21,7 @@ type Environment struct {
 	Kernel     string   `json:"kernel"`
 	Processors int      `json:"processors"`
 	Version    string   `json:"version"`
-	Namespace  string   `json:"namespace"` // empty: that of the caller
+	Namespace  string   `json:"namespace"` // empty: the caller's namespace
 	Inputs     []string `json:"inputs"`    // empty: all
 	Outputs    []string `json:"outputs"`
 	Filter     string   `json:"filter"`

@@ -6,8 +6,8 @@
 //	pairs     how close pairs arrive behind two routers (seed 5, E7)
 //	trains    the rate of trains behind two routers (seed 5, E9)
 //
-// It needs root and iperf3. The links are emulated, and all hosts share one machine: routers forward when the processor
-// that sends has time, receive times are those of the scheduler, and a rate is that of frames without preamble and
+// It needs root and iperf3. The links are emulated, and all hosts share one machine: routers forward when the
+// sender's processor has time, receive times depend on the scheduler, and rates count frames without preamble and
 // frame check sequence.
 package main
 

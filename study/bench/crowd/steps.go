@@ -92,8 +92,8 @@ func (a *acknowledged) end() (rows int64, waits []time.Duration) {
 	return a.rows, a.waits
 }
 
-// measureSteps lets the fleet grow and prints the figures of each size, until one is not carried, and
-// then those of the last one that was.
+// measureSteps lets the fleet grow and prints the figures of each size until a size is not carried, and then the
+// figures of the last size that was.
 func (c *crowd) measureSteps(ctx context.Context, token, folder string) error {
 	working, stop := context.WithCancel(ctx)
 	var parts sync.WaitGroup

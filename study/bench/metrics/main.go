@@ -2,9 +2,10 @@
 // scrape of /metrics, in text and in protobuf with native histograms, and of an export by OTLP, with as many pairs as
 // asked for. It prints one JSON object; core_percent is of one core at an interval of 15 s.
 //
-// The server runs in a separate process, as users run it. Its CPU time while nothing is asked for is subtracted from that
-// of exports, which come at an interval, but not from that of scrapes, which follow one upon the other. What it does not
-// prove: rows arrive once, before the measurement; other programs on the processors make the figures worse.
+// The server runs in a separate process, as users run it. Its CPU time while nothing is asked for is subtracted
+// from the CPU time of exports, which come at an interval, but not from the CPU time of scrapes, which follow one
+// upon the other. What it does not prove: rows arrive once, before the measurement; other programs on the
+// processors make the figures worse.
 package main
 
 import (
@@ -21,7 +22,7 @@ import (
 	"pillion.dev/study/bench/result"
 )
 
-// interval is that of core_percent.
+// interval is the export interval that core_percent assumes.
 const interval = 15 * time.Second
 
 type settings struct {

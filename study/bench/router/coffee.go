@@ -30,8 +30,8 @@ func watchBreaks(ctx context.Context, profile *router.Router) *coffee {
 // leastBreaks are required to say anything about their regularity.
 const leastBreaks = 10
 
-// put writes figures of the breaks. Their regularity is null if there were too few: a
-// coefficient of variation of 1 is that of independent ones.
+// put writes figures of the breaks. Their regularity is null if there were too few breaks: the coefficient of
+// variation of independent breaks is 1.
 func (c *coffee) put(r result.Result, all *router.Breaks) error {
 	c.cancel()
 	if err := <-c.done; err != nil {

@@ -33,7 +33,7 @@ type experimentFile struct {
 	Results string `placeholder:"DIR" type:"path" predictor:"file" help:"Folder of the results; default: NAME-results in the working directory."`
 }
 
-// folder is that of the results, of a quick experiment another one.
+// folder is the folder of the results; a quick experiment has another one.
 func (f experimentFile) folder(s *experiment.Spec) string {
 	if s.IsQuick() {
 		return cmp.Or(f.Results, s.Experiment+"-quick")

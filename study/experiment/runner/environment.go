@@ -28,7 +28,7 @@ const describeTimeout = 15 * time.Second
 // results. What is not available is absent.
 func (r *runner) environment(ctx context.Context) map[string]any {
 	e := map[string]any{"runner": os.Args[0], "version": version.String()}
-	// A lab's interfaces are those of its hosts.
+	// A lab's interfaces are the interfaces of its hosts.
 	for name, value := range machine.Read("lo") {
 		group, rest, grouped := strings.Cut(name, ".")
 		number, err := strconv.ParseUint(value, 10, 64)

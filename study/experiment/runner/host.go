@@ -25,8 +25,8 @@ type place struct {
 	pin int
 }
 
-// shell prepares a shell command and returns it with the function that starts it. Variables
-// are those of the environment on another host.
+// shell prepares a shell command and returns it with the function that starts it. variables are the environment
+// variables that the command gets on another host.
 func (p place) shell(text string, variables []string) (*exec.Cmd, func() error) {
 	arguments := []string{"sh", "-c", text}
 	if p.ssh != "" {
@@ -90,10 +90,10 @@ func pinned(cpu int, f func() error) error {
 	return errors.Join(err, unix.SchedSetaffinity(0, &before))
 }
 
-// quote makes one word of a shell of a text.
+// quote makes a text one word of a shell command.
 func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
-// place returns that of a host; the empty name is that of the load by default.
+// place returns the place of a host; the empty name means the host on which the load runs by default.
 func (r *runner) place(host string) (place, error) {
 	p := place{name: host, pin: -1}
 	if host == "" && r.lab != nil {

@@ -36,7 +36,7 @@ type leftover struct {
 	Lab       string         `json:"lab,omitempty"`
 	// Stops are the commands that undo treatments and the setup, the last one first.
 	Stops []stop `json:"stops,omitempty"`
-	// Sessions are those of the server that the user has selected.
+	// Sessions are the sessions on the server that the user has selected.
 	Sessions []string `json:"sessions,omitempty"`
 }
 
@@ -202,8 +202,8 @@ func (l *leftover) endProcesses(folder string) int {
 // interruptTimeout is how long what a killed runner left may take to end after an interrupt.
 const interruptTimeout = 2 * time.Second
 
-// resultsVariable tells commands the folder of the results, and this runner which processes
-// are those of an earlier one: also such as have left its process groups.
+// resultsVariable tells commands the folder of the results, and this runner which processes an earlier runner
+// started, even if they have left its process groups.
 const resultsVariable = "PILLION_RESULTS"
 
 // processesOf are the processes with the folder in their environment, without this one and

@@ -98,7 +98,7 @@ func labEnds(spec *lab.Spec) (source, destination string) {
 	return ends[0], ends[1]
 }
 
-// ends are those of hosts without a lab: the ones named source and destination.
+// ends returns the source and the destination in an experiment without a lab: the hosts of these names.
 func (r *runner) ends() (source, destination string) {
 	for _, host := range slices.Sorted(maps.Keys(r.spec.Hosts)) {
 		switch host {
@@ -136,8 +136,8 @@ func environmentLines(environment map[string]any) []string {
 	return lines
 }
 
-// makeFolder checks that the folder holds no results, or those of this design. The returned
-// function removes a folder that it made, if nothing came of it.
+// makeFolder checks that the folder holds no results, or results of this design. The returned function removes a
+// folder that it made, if nothing came of it.
 func (r *runner) makeFolder() (remove func(), err error) {
 	remove = func() {}
 	if r.Resume {

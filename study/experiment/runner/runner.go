@@ -43,8 +43,8 @@ type Options struct {
 	Resume bool
 	// Agent is the program pillion-agent, for labs and sessions by hand.
 	Agent string
-	// Dial connects to the server of sessions that are not by hand: to that of the lab if
-	// it is not empty, else to the one that the user has selected. May be nil.
+	// Dial connects to the server of sessions that are not by hand: to the server of the lab if it is not empty,
+	// else to the server that the user has selected. May be nil.
 	Dial func(server string) (*api.Client, error)
 	// Collector receives the rows too, if it is not empty: an OMSP collector,
 	// [tcp:]HOST[:PORT]. Domain is by default the name of the experiment.
@@ -75,8 +75,7 @@ type runner struct {
 	addresses           map[string]string
 	// undoSetup is nil before the setup.
 	undoSetup func() error
-	// session is part of the names of sessions, so that those of a killed runner do not
-	// stand in the way.
+	// session is part of the names of sessions, so that sessions of a killed runner do not stand in the way.
 	session   string
 	variables []string // of the environment of all commands
 	stream    *stream

@@ -23,8 +23,8 @@ const (
 	pollPause   = 50 * time.Millisecond
 )
 
-// onServer reports whether a server carries out sessions between two hosts: that of the
-// lab, or the user's if both hosts have agents.
+// onServer reports whether a server carries out sessions between two hosts: the lab's server, or the user's if both
+// hosts have agents.
 func (r *runner) onServer(source, destination string) bool {
 	if r.lab != nil {
 		return r.lab.Spec.Service != nil
@@ -35,7 +35,7 @@ func (r *runner) onServer(source, destination string) bool {
 // errNoForward: the runner cannot reach the lab's server.
 var errNoForward = errors.New("connect to the lab's server: the lab's service needs forward, a port of this machine")
 
-// client is that of the server of sessions.
+// client returns a client of the server that carries out sessions.
 func (r *runner) client() (*api.Client, error) {
 	server := ""
 	if r.lab != nil {
@@ -49,7 +49,7 @@ func (r *runner) client() (*api.Client, error) {
 	return r.Dial(server)
 }
 
-// agentOf is the name of a host's agent: in a lab that of the host.
+// agentOf is the name of a host's agent; in a lab, it is the name of the host.
 func (r *runner) agentOf(host string) string {
 	if agent := r.spec.Hosts[host].Agent; agent != "" {
 		return agent

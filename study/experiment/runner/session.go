@@ -191,7 +191,7 @@ func (m *measurement) sourceArguments(s *session.Spec, destination string) []str
 	return list
 }
 
-// addressesOf are those of a host of the lab, of a family.
+// addressesOf returns the addresses of a host of the lab in an address family.
 func (r *runner) addressesOf(host, family string) []string {
 	var list []string
 	for _, link := range r.lab.Spec.Links {

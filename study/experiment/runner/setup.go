@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// scratchFolder is the name of the folder of the setup's files, inside of that of the results.
+// scratchFolder is the name of the folder of the setup's files, inside the folder of the results.
 const scratchFolder = "scratch"
 
 // setUp runs the setup's command, with an empty folder for its files.

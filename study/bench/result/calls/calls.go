@@ -14,8 +14,8 @@ import (
 	"pillion.dev/study/experiment"
 )
 
-// Check parses what each cell of the experiments calls, with long and with short runs. Files are
-// those of the patterns whose command begins with the path of the program.
+// Check parses the command lines by which the cells of the experiments call a program, with long and with short
+// runs. It reads the files that match the patterns and whose command begins with the path of the program.
 func Check(t *testing.T, program string, commands map[string]result.Command, patterns ...string) {
 	t.Helper()
 	Parse(t, program, func(words []string) error { return parse(commands, words) }, patterns...)
@@ -59,8 +59,8 @@ func Parse(t *testing.T, program string, read func(words []string) error, patter
 	return calls
 }
 
-// lines are the calls of the program in the experiment, without its name: those of all cells, and those of the setup,
-// which && joins.
+// lines are the calls of the program in the experiment, without its name: the calls of all cells, and the calls in
+// the setup, which are joined by &&.
 func lines(t *testing.T, program string, s *experiment.Spec) (all []string) {
 	t.Helper()
 	for _, c := range s.Cells() {
