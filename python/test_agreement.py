@@ -1,4 +1,4 @@
-"""The runner's estimates and those of this package are the same, on the same journals.
+"""The runner's and this package's estimates from the same journals are the same.
 
 study/experiment/testdata/agreement has result folders with the runner's estimates, which its own
 test TestAgreement compares and writes.

@@ -1,4 +1,4 @@
-"""The documented examples run: those of docs/howto/analysis.md, and the notebook.
+"""The documented examples run: the examples in docs/howto/analysis.md, and the notebook.
 
 Classes Long... run as a user would, by a shell and in a kernel of Jupyter: make test-long-python.
 """

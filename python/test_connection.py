@@ -230,7 +230,7 @@ class Server(Secure):
         self.assertTrue(any("where.experiment=e" in asked[0] for asked in self.http.asked))
 
     def test_an_experiment_whose_runner_reported_it(self):
-        """Its streams are those of its domain; designs with other factors have others."""
+        """Its streams are the streams of its domain; designs with other factors have others."""
         keys = {"hash": ["h"] * 2, "block": [0, 1], "position": [0, 0], "attempt": [1, 1]}
         streams = {
             "oml_tables": pd.DataFrame({"table_name": ["experiment_runs", "experiment_runs_2", "experiment_intervals", "other"], "stream": ["a", "b", "c", "d"]}),
@@ -246,7 +246,7 @@ class Server(Secure):
 
 
     def test_errors_name_what_there_is(self):
-        """A name may be that of a folder that is elsewhere, or of another experiment."""
+        """A name may belong to a folder that is elsewhere, or to another experiment."""
         os.environ["PILLION_SERVER"] = self.address
         with self.assertRaisesRegex(OSError, "read experiment 'overhead-results': no such folder or file here, and no server: .*no token"):
             pillion.experiment("overhead-results")

@@ -9,7 +9,7 @@ export interface PairLoss {
   lost: number;
 }
 
-/** The losses from which those of edges are derived, by number of pair. */
+/** The losses of pairs, from which the losses of edges are derived, by number of pair. */
 export interface Losses {
   pairs: readonly (PairLoss | undefined)[];
   /** Number of paths of each pair. */

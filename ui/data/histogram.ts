@@ -17,7 +17,7 @@ const exactEnd = 2 ** firstOctave;
 const wideOctave = 36;
 const octaveBits = 5;
 
-/** How many integers the bucket of a value holds; those of a bucket begin at a multiple of it. */
+/** How many integers the bucket of a value holds; the first one is a multiple of this number. */
 export function bucketWidth(value: number): number {
   const size = Math.abs(value);
   let octave = Math.floor(Math.log2(size));

@@ -31,7 +31,7 @@ export function labelsByOrigin(agent: Labelled): Label[] {
 /** A label as text. */
 export const labelText = ({ key, value }: { key: string; value: string }): string => (value ? `${key}=${value}` : key);
 
-/** How many labels of a host wait for approval; those of a revoked host wait for nothing. */
+/** How many labels of a host wait for approval; labels of a revoked host wait for nothing. */
 export const waiting = (agent: Labelled & Pick<Agent, "state">): number => (agent.state === "revoked" ? 0 : Object.keys(agent.claimedLabels).length);
 
 /** What approving a claimed label would do to a label of the same key; undefined: there is none. */

@@ -51,7 +51,10 @@ export function tableOf(view: PointView, where: Where): Resource<PointTable> {
   });
 }
 
-/** Of rows, newest first, that of each group by the first columns, in order of the groups. */
+/**
+ * The values of the newest row of each group, in order of the groups. Rows are newest first; the first columns
+ * identify the group.
+ */
 export function newest(rows: readonly Row[], grouped: number): Value[][] {
   const groups = new Map<string, Value[]>();
   for (const { values } of rows) {

@@ -19,7 +19,7 @@ const simple: Record<string, Section> = {
   sampling_for: "more", device: "more", transit: "more", waypoints: "more", routers: "more", points: "more", start: "when", duration: "when", cron: "when", time_zone: "when",
 };
 
-/** The place of a field; ids are those of the form's inputs. */
+/** The place of a field; its id is the id of the form's input. */
 export function placeOf(field: string, d: Draft, schema: DescMessage = SessionSpecSchema): Place | undefined {
   const found = /^([a-z_]+)(?:\[([^\]]*)\])?(?:\.([a-z_]+))?(?:\[([^\]]*)\])?$/.exec(field);
   const stem = found?.[1] ?? "";
@@ -73,7 +73,7 @@ export interface Placed {
   count: number;
 }
 
-/** Assigns problems to places. Where the page itself found a problem, those of the server are left out. */
+/** Assigns problems to places. Where the page itself found a problem, problems that the server found are left out. */
 export function place(local: readonly Fault[], server: readonly Fault[], d: Draft): Placed {
   const placed: Placed = { at: new Map(), sections: new Map(), rest: [], count: 0 };
   const add = (f: Fault): void => {

@@ -21,7 +21,7 @@ export type Verdict = (typeof verdicts)[number];
 /** The first part of a report. */
 export interface Head {
   experiment: string;
-  /** Identifies the report among those of its experiment. */
+  /** Identifies the report among the reports of its experiment. */
   report: string;
   /** When it was published, ms since 1970. */
   time: number;

@@ -42,7 +42,7 @@ export interface Sent {
   unsent: number;
 }
 
-/** The traffics of an answer on a grid of times with this step, those of the most packets first. */
+/** The traffics of an answer on a grid of times with this step, the traffic with most packets first. */
 export function sentOf(answer: SeriesResponse, times: readonly number[], step: number): Sent[] {
   return answer.lines.map(({ labels, timesMs, values }): Sent => {
     const [p50s, p99s, rates, asked, sent, late, failed, dropped, cancelled] = columns.map((_, i) => values[i]?.values ?? []);

@@ -56,7 +56,7 @@ export function pointsFor(span: Span): number {
  * has passed since. The browser's clock is only used for differences, because it may be wrong.
  */
 export class Sliding {
-  #offset = 0; // of the browser's clock to that of the windows
+  #offset = 0; // of the browser's clock to the clock of the windows
   #server = 0; // offset of the browser's clock to the server's
   #known = 0; // source of the offset. 0: none; 1: the server's time; 2: a window
   #end = -Infinity;

@@ -142,7 +142,7 @@ export interface Way {
   negative: boolean;
   /** Delay from one end to the other, measured in packets. */
   oneWay?: OneWay | undefined;
-  /** The paths that use it; those of one pair follow one another. */
+  /** The paths that use it; paths of one pair follow one another. */
   paths: PathEntry[];
 }
 

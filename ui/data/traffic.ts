@@ -17,7 +17,7 @@ export type Amount = "bytes" | "packets";
 /** What is asked. */
 export interface TrafficQuestion {
   by: Grouping;
-  /** Key of the label; empty: that of sites. */
+  /** Key of the label; empty: the key of the label of sites. */
   label: string;
   /** Lengths of prefixes; 0: the default. */
   prefix4: number;

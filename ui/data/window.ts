@@ -39,7 +39,7 @@ export interface Figures {
 /** A delay without the estimated clock offset, and what was estimated; ns. */
 export interface Corrected {
   delay: Spread;
-  /** Clock of the destination minus that of the source in the middle of the window. */
+  /** Clock of the destination minus clock of the source in the middle of the window. */
   offset: number;
   /** Bound of the error of the corrected delays; NaN: only one direction was measured. */
   bound: number;
@@ -126,7 +126,7 @@ export const packetsIn = (f: Figures, step: number): number => (f.packets * 1000
 
 const counters = ["packets", "bytes", "expected", "lost", "duplicated", "reordered", "late", "unchecked"] as const;
 
-/** Sums windows; quantiles are those of the merged histograms. */
+/** Sums windows; quantiles are computed from the merged histograms. */
 export function sum(list: readonly Figures[]): Figures | undefined {
   const [first, ...others] = list;
   if (!first) return undefined;

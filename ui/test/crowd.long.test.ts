@@ -32,7 +32,7 @@ async function cost(page: Page, ms: number): Promise<{ script: number; longest: 
   const tasks = await page.evaluate((wait) => new Promise<number[]>((done) => {
     const found: number[] = [];
     const observer = new PerformanceObserver((list) => found.push(...list.getEntries().map((e) => e.duration)));
-    observer.observe({ entryTypes: ["longtask"] }); // those of 50 ms and more
+    observer.observe({ entryTypes: ["longtask"] }); // tasks of 50 ms and more
     setTimeout(() => { observer.disconnect(); done(found); }, wait);
   }), ms);
   const used = await script() - before;

@@ -31,7 +31,7 @@ export function VersionLine() {
 
 const source = "/licenses.txt";
 
-/** LicencesView shows the licence of Pillion, and those of the software in it. */
+/** LicencesView shows the licence of Pillion, and the licences of the software in it. */
 export function LicencesView() {
   useTitle("Licences");
   const [text, setText] = useState<string>();

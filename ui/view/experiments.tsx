@@ -62,7 +62,7 @@ function ReportPage({ experiment, report }: { experiment: string; report: string
   return <p class="soft" role="status">Loading…</p>;
 }
 
-/** ReportBody shows a report; colours are those of its drawings. */
+/** ReportBody shows a report; colours are the colours of its drawings. */
 export function ReportBody({ report: { head, parts, missing }, colours }: { report: Report; colours: string }) {
   return (
     <article class="stack report">

@@ -7,7 +7,7 @@ import { millis } from "../../data/time.ts";
 import { Icon } from "../../part/icon.tsx";
 import { Notice } from "../../part/notice.tsx";
 
-/** The server's address for other hosts, by that of the page; on loopback it is unknown. */
+/** The server's address for other hosts, derived from the address of the page; on loopback it is unknown. */
 const serverAddress = ({ hostname, host }: { hostname: string; host: string }) => (/^(localhost|127\..*|\[::1\])$/.test(hostname) ? undefined : host);
 
 /** NoAgents explains how a host joins; at is the address of the page. */

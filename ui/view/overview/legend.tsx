@@ -10,7 +10,7 @@ interface LegendProps {
   measure: Measure;
   span: Span | undefined;
   palette: Tone[];
-  /** The time that all figures are of; without it they are those of pairs of hosts, which can be stale. */
+  /** The time of all figures; without it each figure is of the latest time of its pair of hosts, and can be stale. */
   time?: string;
 }
 

@@ -18,7 +18,7 @@ export interface Ground {
   line: string;
 }
 
-/** Colours of all cells; those of stale figures are mixed with the panel's. */
+/** Colours of all cells; colours of stale figures are mixed with the panel's. */
 export function paletteOf(measure: Measure, dark: boolean, ground: Ground): Tone[] {
   const shade = (i: number) => {
     if (measure !== "loss") return sequential(i / (shades - 1), dark);

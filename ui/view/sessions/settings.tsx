@@ -6,7 +6,7 @@ import type { PointOption } from "../../gen/session_pb.ts";
 import { Choices, Fault, Field, FieldGroup, ties } from "../../part/field.tsx";
 import { helpOf, type Form } from "./section.tsx";
 
-/** SettingFields has an input for each setting, those of a group together, with further inputs of that group. */
+/** SettingFields has an input for each setting, settings of a group together, with further inputs of that group. */
 export function SettingFields({ form, settings, further }: { form: Form; settings: readonly PointOption[]; further: Readonly<Record<string, ComponentChildren>> }) {
   const shown = (s: PointOption): boolean => applies(s, (name) => form.draft.settings[name]) || form.fault(idOf(s)) !== undefined;
   return <>{groupsOf(settings).map((group) => (

@@ -15,7 +15,7 @@ export interface Choice {
   session: string;
   /** Also show the path at this time, ms since 1970. */
   at?: number;
-  /** Address family of the paths; undefined: that of the address, else the only one present. */
+  /** Address family of the paths; undefined: the family of the address, else the only one present. */
   family?: Family;
   /** By site: the sites whose hosts are shown; undefined: all hosts are shown. */
   open?: string[] | undefined;

@@ -33,7 +33,7 @@ export function grouped(graph: Graph, open: ReadonlySet<string>): Grouped {
   return { graph, groups, shape: { nodes: [...nodes.values()], ways: waysOf(paths, names) } };
 }
 
-/** The ways of paths between groups; those of all paths with the same ends and route are one. */
+/** The ways of paths between groups; paths with the same ends and route have one way. */
 function waysOf(paths: readonly PathEntry[], names: readonly string[]): Shape["ways"] {
   const numbers = new Map<string, number>();
   const numberOf = (name: string): number => {
