@@ -13,7 +13,7 @@
 
 #define SUMMED_PARTIAL 3
 
-/* What is needed of the kernel's own type; the loader finds the fields. */
+/* The fields that are read of the kernel's sk_buff; the loader relocates them. */
 struct sk_buff {
 	__u8 ip_summed : 2;
 	__u8 encapsulation : 1;
@@ -24,8 +24,8 @@ extern void *bpf_cast_to_kern_ctx(void *context) __ksym __weak; /* 6.2 */
 const volatile __u32 summed_by_field = 1; /* a test switches it off */
 
 /*
- * Without access to the field: change the checksum as one changes it with a
- * word of the pseudo-header, and see which way it goes, then change it back.
+ * Without access to ip_summed: update the checksum as for a changed word of the pseudo-header,
+ * see whether the kernel treats it as still to be computed, and restore it.
  */
 static __noinline int summed_by_trial(struct __sk_buff *skb, __u32 at)
 {
@@ -45,14 +45,14 @@ static __noinline int summed_by_trial(struct __sk_buff *skb, __u32 at)
 	return after == added;
 }
 
-/* Does the field say so? Returns 0 also where it cannot be read. */
+/* Whether ip_summed says that the checksum is still to be computed; 0 also where the field cannot be read. */
 static __always_inline int summed_partial_field(struct __sk_buff *skb)
 {
 	return summed_by_field && bpf_cast_to_kern_ctx &&
 	       BPF_CORE_READ_BITFIELD((struct sk_buff *)bpf_cast_to_kern_ctx(skb), ip_summed) == SUMMED_PARTIAL;
 }
 
-/* at: offset of the checksum. Returns 1 if so, 0 if not, less if the kernel refuses to say. */
+/* at: offset of the checksum. Returns 1 if it is still to be computed, 0 if not, negative if an access fails. */
 static __always_inline int summed_partial(struct __sk_buff *skb, __u32 at)
 {
 	if (summed_by_field && bpf_cast_to_kern_ctx)

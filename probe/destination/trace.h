@@ -11,11 +11,11 @@
 
 const volatile __u32 traces_wanted;
 
-/* The most that is read of a trace, bytes: what is left of the longest header that is walked through. */
+/* Maximum of trace data that is read, bytes: what fits into the longest extension header that is parsed. */
 #define TRACE_DATA_MAX 144
 #define TRACE_DATA_AT_MAX 128 /* where it may begin in its header */
 
-/* Host byte order but for the key, and for what is copied from the packet: from lengths on. */
+/* Host byte order, except for the key and the fields from lengths on, which are copied from the packet. */
 struct trace {
 	__u64 received_ns; /* UTC */
 	__u64 sent_ns;	   /* UTC; zero if the source did not say */
@@ -90,7 +90,7 @@ __noinline int trace_write(const struct mark *m, __u64 now_ns)
 	return 0;
 }
 
-/* Is a packet without a mark, and so without a tag, of a flow that needs none? A global function, as above. */
+/* Whether a packet without a mark, and so without a tag, is of a flow that needs no tag. Global, as above. */
 __noinline int trace_wanted(const struct mark *m)
 {
 	const struct peer *peer;

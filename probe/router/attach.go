@@ -16,7 +16,7 @@ import (
 	"pillion.dev/probe/hook"
 )
 
-// optional tracepoints are those that not all kernels have.
+// optional are the tracepoints that not all kernels have.
 var optional = map[string]bool{
 	"napi_gro_frags_entry":         true,
 	"napi_gro_frags_exit":          true,
@@ -42,15 +42,14 @@ var tracepoints = []string{
 	routerProgRouterReceive, routerProgRouterReceiveList, routerProgRouterNetifRx,
 }
 
-// causeTracepoints are those that only the causes of coffee breaks need, likewise.
+// causeTracepoints are only needed for the causes of coffee breaks; ends also come before beginnings.
 var causeTracepoints = []string{
 	routerProgRouterSwitch, routerProgRouterSoftirqExit, routerProgRouterSoftirqEntry,
 	routerProgRouterIrqExit, routerProgRouterIrqEntry,
 }
 
-// The outermost places in netfilter that the kernel gives away; the very first and last
-// it keeps. Each place is given away once: other profiles of the namespace take those
-// behind.
+// The outermost netfilter priorities that a program can have; the kernel reserves the very first and the very last.
+// A priority can be taken only once: other profiles of the namespace take the next ones inwards.
 const (
 	first  = math.MinInt32 + 1
 	last   = math.MaxInt32 - 1
@@ -67,7 +66,7 @@ var filters = []struct {
 	{routerProgRouterPreRouting, link.NetfilterInetPreRouting, first},
 }
 
-// attach takes no packet before all programs are attached: they must see its end.
+// attach observes no packet before all programs are attached, since they must see where each packet ends.
 func (r *Router) attach() error {
 	if err := r.pause(true); err != nil {
 		return err
@@ -87,7 +86,7 @@ func (r *Router) attach() error {
 	return nil
 }
 
-// pause takes no new packets; those inside are still observed.
+// pause stops or resumes observing new packets; packets that are inside the router are still observed.
 func (r *Router) pause(on bool) error {
 	value := uint32(0)
 	if on {
@@ -115,9 +114,9 @@ func (r *Router) trace(names []string, links *[]link.Link) error {
 	return nil
 }
 
-// RecordCauses records the causes of coffee breaks from now on, or no longer. That costs
-// two runs of a program for each softirq, and one for each switch between processes. A
-// break that began before has what was recorded of it.
+// RecordCauses starts or stops recording the causes of coffee breaks. Recording costs two runs of a program for
+// each softirq, and one for each switch between processes. A break that began before has only the causes recorded
+// since.
 func (r *Router) RecordCauses(on bool) error {
 	var since uint64
 	var err error
@@ -197,7 +196,7 @@ func (r *Router) inNamespace(f func() error) error {
 	return <-result
 }
 
-// detach takes the programs off, beginnings first.
+// detach detaches the programs, beginnings first.
 func (r *Router) detach() error {
 	return errors.Join(closeLinks(&r.links), closeLinks(&r.causes))
 }

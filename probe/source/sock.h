@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
-/* What is read of the kernel's TCP sockets; offsets come from its BTF. */
+/* The fields that are read of the kernel's TCP sockets; their offsets come from the kernel's BTF. */
 #ifndef PILLION_SOURCE_SOCK_H
 #define PILLION_SOURCE_SOCK_H
 
@@ -107,7 +107,7 @@ static __always_inline void sock_flow(struct tcp_sock *tcp, struct flow_key *key
 	key->dst[0] = c->skc_daddr;
 }
 
-/* Will an acknowledgement say that data came twice (RFC 2883)? */
+/* Whether acknowledgements report duplicate data (D-SACK, RFC 2883). */
 static __always_inline int sock_reports_duplicates(struct tcp_sock *tcp)
 {
 	struct net *net = sock_of(tcp)->__sk_common.skc_net.net;
@@ -120,7 +120,7 @@ static __always_inline int sock_has_duplicate(struct tcp_sock *tcp)
 	return BPF_CORE_READ_BITFIELD(tcp, rx_opt.dsack);
 }
 
-/* Are probes of the peer, of which each is an empty segment, without answer? */
+/* Number of unanswered probes of the peer (keepalive, zero window), which are empty segments. */
 static __always_inline int sock_probes(struct tcp_sock *tcp)
 {
 	return tcp->inet_conn.icsk_probes_out;

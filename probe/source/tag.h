@@ -48,8 +48,8 @@ __noinline int tag_key_find(const struct flow_key *flow, struct mark_key *key)
 }
 
 /*
- * The key of a flow, which a slot remembers. kept: numbers are of this flow alone. Returns 0,
- * also where no key is needed.
+ * The key of a flow, cached in numbers if these are of this flow alone (kept). Returns 0 also
+ * where no key is needed.
  */
 static __always_inline int tag_key(struct numbering *numbers, const struct flow_key *flow, int kept,
 				   struct mark_key *key)
@@ -71,13 +71,13 @@ static __always_inline int tag_key(struct numbering *numbers, const struct flow_
 	return 0;
 }
 
-/* number: as it travels; kind and time: see wire.h */
+/* number: in network byte order; kind and time: see wire.h */
 static __always_inline __be32 tag_make(const struct mark_key *key, __u64 time, __be32 number, __u32 kind)
 {
 	return bpf_htonl(tag_compute(key, time, bpf_ntohl(number), kind));
 }
 
-/* The time of a mark without one. */
+/* The time with which a mark without a time stamp is tagged: the current epoch. */
 static __always_inline __u64 tag_epoch_now(void)
 {
 	return tag_epoch(clock_coarse_utc_ns());

@@ -46,7 +46,7 @@ struct {
 	__uint(max_entries, 1 << 16);
 } validation_requests SEC(".maps");
 
-/* Global, as the next: what follows is verified once, not once for each result. */
+/* Global, as the next function: the verifier checks each once, not once for each result. */
 __noinline int validation_of(const struct flow_key *key, __u32 encoding)
 {
 	struct validation *known, fresh = { .used = bpf_jiffies64() };
@@ -67,7 +67,7 @@ __noinline int validation_of(const struct flow_key *key, __u32 encoding)
 	return VALIDATION_UNKNOWN;
 }
 
-/* Bit by number: the encodings whose marks are known to arrive. Paths are not entered. */
+/* Bit mask of the encodings whose marks are known to arrive. Adds no entries to validations. */
 __noinline __u32 validations_passed(const struct flow_key *key)
 {
 	struct encoded_path path = {};
@@ -96,7 +96,7 @@ static __always_inline int validation(const struct flow_key *key, __u32 encoding
 	return validate_paths ? validation_of(key, encoding) : VALIDATION_PASSED;
 }
 
-/* The first encoding from this one on that may be used for the packet. */
+/* The first encoding that may be used for the packet, tried in order of preference from the given one on. */
 __noinline __u32 encoding_validated(struct subject *s, __u32 encoding)
 {
 	__u32 class;
@@ -125,16 +125,16 @@ __noinline __u32 encoding_validated(struct subject *s, __u32 encoding)
 #define PROBE_UNMARKED (~0u)
 
 /*
- * By the firewall mark: the encoding that a path probe is to get, which is below
- * WIRE_ENCODINGS_MAX; PROBE_UNMARKED for probes that are left alone; neither for
- * other packets.
+ * The encoding in which a path probe is to be marked, from its firewall mark:
+ * below WIRE_ENCODINGS_MAX. PROBE_UNMARKED for probes that stay unmarked; any
+ * other value for packets that are no probes.
  */
 static __always_inline __u32 probed_encoding(const struct __sk_buff *skb)
 {
 	return skb->mark - probe_mark - 1;
 }
 
-/* Of packets that are in no flow: path probes, and all if none is numbered. */
+/* Numbers of packets that belong to no flow: path probes, and all packets if flows are not numbered. */
 struct numbering unnumbered;
 
 #endif
