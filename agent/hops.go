@@ -23,7 +23,7 @@ type hopLine struct {
 	Packets    uint64    `json:"packets"`
 	Overflowed uint64    `json:"overflowed"`
 	Delay      hopTimes  `json:"delay_ns"`
-	// Uncertainty of the time stamps; the clocks' is to be added.
+	// Uncertainty of the time stamps; the uncertainty of the clocks comes on top.
 	Uncertainty int64 `json:"uncertainty_ns"`
 }
 
@@ -36,7 +36,7 @@ type hopTimes struct {
 	Max   int64  `json:"max"`
 }
 
-// MarshalJSON writes null for what no value has.
+// MarshalJSON writes null for statistics of no values.
 func (t hopTimes) MarshalJSON() ([]byte, error) {
 	type figures hopTimes
 	return quantity.MarshalMeasured(t.Count > 0, figures(t), "min", "mean", "p50", "p99", "max")
@@ -71,7 +71,7 @@ func (v deviceView) hops(interval runner.LocalRows) error {
 
 const hopHead = "    %-32s %10s %10s %10s %8s\n"
 
-// hopText is the same as a table for each path.
+// hopText formats the hops of an interval as a table for each path.
 func hopText(rows []runner.HopRow) string {
 	var b strings.Builder
 	for i := range min(len(rows), 2*tableRows) {

@@ -52,8 +52,8 @@ func ReadUsage() (Usage, error) {
 	}, nil
 }
 
-// ReadAgent reads the cost of this process, and of the other one of the agent if that is not
-// nil; rates are relative to the previous reading. Probe may be nil.
+// ReadAgent reads the cost of this process, and of the agent's other process unless other is nil; rates are
+// relative to the previous reading. probe may be nil.
 func ReadAgent(previous *Cost, held spool.Stats, probe *hook.Cost, other *Usage) (*Cost, error) {
 	used, err := ReadUsage()
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"pillion.dev/measure"
 )
 
-// NmetricsProcess are chosen processes, with the metrics of OML's nmetrics: its counters
-// run since the process started.
+// NmetricsProcess is the stream of chosen processes, with the metrics of OML's nmetrics. Its counters run since the
+// process started.
 var NmetricsProcess = measure.Schema{Name: "nmetrics_process", Doc: "OML nmetrics: processes", Fields: []measure.Field{
 	measure.TimeField,
 	{Name: "pid", Type: measure.Uint32, Doc: "process ID"},
@@ -36,7 +36,7 @@ var NmetricsProcess = measure.Schema{Name: "nmetrics_process", Doc: "OML nmetric
 // processesMax bounds the processes that are reported at a time.
 const processesMax = 256
 
-// ErrProcess marks an invalid pattern of processes, or unreadable state of one.
+// ErrProcess marks an invalid process pattern, or a process whose state cannot be read.
 var ErrProcess = errors.New("invalid process")
 
 // ticksPerSecond is USER_HZ, which is 100 on every platform of Linux that Go supports.
@@ -98,7 +98,7 @@ func ReadNmetricsProcesses(patterns []string) ([]measure.Sample, error) {
 	return samples, nil
 }
 
-// process is the state of one, in the units of the kernel.
+// process is the state of a process, in the units of the kernel.
 type process struct {
 	pid, ppid, threads     uint64
 	name                   string

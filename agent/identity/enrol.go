@@ -38,9 +38,9 @@ type Options struct {
 // DefaultPort is the server's HTTP port.
 const DefaultPort = "8470"
 
-// Enrol obtains an identity for this host. An existing one of that server and name is
-// returned and fresh is false, whatever the token; it is replaced only if it has expired.
-// After an error the next Enrol repeats the request, with the same key.
+// Enrol obtains an identity for this host. If the host already has an identity of that server and name, Enrol
+// returns it, whatever the token, and fresh is false; it is replaced only if it has expired. After an error the
+// next Enrol repeats the request, with the same key.
 func Enrol(ctx context.Context, options Options) (i *Identity, fresh bool, err error) {
 	if options.Folder == "" {
 		options.Folder = DefaultFolder
@@ -123,7 +123,7 @@ func enrol(ctx context.Context, server string, options Options) (*Identity, erro
 	if err := i.use(d); err != nil {
 		return nil, fmt.Errorf("invalid response of the server: %w", err)
 	}
-	for range 2 { // its previous version is a copy
+	for range 2 { // twice, so that the previous version of the file has the same content
 		if err := save(i.path, d); err != nil {
 			return nil, err
 		}
@@ -181,7 +181,7 @@ func serverAddresses(text string) (string, error) {
 	return strings.Join(all, ","), nil
 }
 
-// serversMax bounds how long a call takes to find that none of them responds.
+// serversMax bounds the servers in a list, and so the time until a call finds that none of them responds.
 const serversMax = 16
 
 // share reports whether two lists of servers have one in common.

@@ -83,7 +83,7 @@ type Identity struct {
 	root     *x509.Certificate
 }
 
-// document is the content of the file. It is a single file so that replacing it is atomic.
+// document is the content of the identity file. It is a single file so that replacing it is atomic.
 type document struct {
 	Name        string `json:"name"`
 	Server      string `json:"server"` // host:port; several are separated by commas
@@ -97,7 +97,7 @@ type document struct {
 func Open(folder string) (*Identity, error) {
 	i := &Identity{path: filepath.Join(folder, fileName)}
 	_, err := os.Lstat(i.path)
-	if errors.Is(err, fs.ErrNotExist) { // whoever removes it lets the host join again: its previous version does not count
+	if errors.Is(err, fs.ErrNotExist) { // removed so that the host can join again: its previous version is not used
 		err = ErrNotEnrolled
 	}
 	if err == nil {
@@ -181,7 +181,7 @@ func (i *Identity) dueAt(now time.Time) time.Time {
 	return leaf.NotBefore.Add(leaf.NotAfter.Sub(leaf.NotBefore) / 3 * 2)
 }
 
-// move stores which servers the agent has from now on.
+// move stores the servers that the agent uses from now on.
 func (i *Identity) move(servers string) error {
 	d := i.document()
 	if d.Server == servers {

@@ -33,7 +33,7 @@ type pending struct {
 func prepare(folder, name, server, current string) (key string, request []byte, err error) {
 	path := filepath.Join(folder, pendingName)
 	var p pending
-	// A damaged file only costs the repetition.
+	// If the file is damaged, the earlier request is not repeated: a new key is generated.
 	found, err := store.Load(path, &p)
 	if err == nil && found && p.Name == name && p.Server == server && p.Key != current {
 		if request, err = newRequest(name, p.Key); err == nil {
@@ -55,8 +55,8 @@ func prepare(folder, name, server, current string) (key string, request []byte, 
 	return key, request, nil
 }
 
-// finish forgets the request: its result is stored. If that fails, prepare finds that the
-// key is in use.
+// finish deletes the file of the request, once its result is stored. If that fails, prepare finds that the key is
+// in use.
 func finish(folder string) error {
 	err := os.Remove(filepath.Join(folder, pendingName))
 	if errors.Is(err, fs.ErrNotExist) {

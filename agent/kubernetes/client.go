@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	// pageSize is the number of pods that one answer has; pageMax bounds an answer, bytes. The API
-	// stores no object of more than 1.5 MiB.
+	// pageSize is the number of pods in one response; pageMax bounds a response, bytes. The API stores no object of
+	// more than 1.5 MiB.
 	pageSize = 50
 	pageMax  = 32 << 20
 	// eventMax bounds an event of a watch, bytes.
 	eventMax = 4 << 20
-	// statusMax is as much as is read of the answer to a request that fails.
+	// statusMax is how much is read of the response to a request that fails, bytes.
 	statusMax = 4 << 10
 	// answerTime bounds a request other than a watch.
 	answerTime = 30 * time.Second
@@ -41,7 +41,7 @@ type client struct {
 	http  *http.Client
 }
 
-// connect returns a client with the current certificates of the authority.
+// connect returns a client that trusts the current certificates of the cluster's certificate authority.
 func connect(config Config, token func() ([]byte, error)) (*client, error) {
 	text, err := os.ReadFile(config.CAFile)
 	if err != nil {
@@ -101,7 +101,7 @@ func (c *client) open(ctx context.Context, path string, query url.Values) (io.Re
 	return answer.Body, nil
 }
 
-// failure is the error of an answer or event with that code.
+// failure is the error of a response or event with a status code.
 func failure(code int, message string) error {
 	err := fmt.Errorf("status %d: %.300q", code, message)
 	if code == http.StatusGone {

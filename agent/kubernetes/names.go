@@ -51,7 +51,7 @@ func (n *names) remove(p Pod) []Name {
 	return n.update()
 }
 
-// update finds the holders of all addresses: the pods of a node are few.
+// update determines which pod holds each address. It goes through all pods, since a node has few.
 func (n *names) update() (changes []Name) {
 	maps.DeleteFunc(n.pods, func(_ Pod, p pod) bool { return len(p.addresses) == 0 })
 	next, by := map[netip.Addr]Pod{}, map[netip.Addr]pod{}

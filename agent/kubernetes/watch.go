@@ -31,20 +31,20 @@ type Watcher struct {
 
 	names  names
 	labels atomic.Pointer[map[string]string]
-	// pause waits; nil: for that time. Tests do not wait.
+	// pause waits; nil: for the given time. Tests replace it in order not to wait.
 	pause func(ctx context.Context, wait time.Duration)
-	// full: it was reported that there are more pods than are named. bad: so was an invalid pod.
+	// full: the log says that there are more pods than the limit. bad: it names an invalid pod.
 	full, bad bool
 }
 
 const (
 	// Pauses after consecutive failures double from the first to the second.
 	pauseMin, pauseMax = time.Second, time.Minute
-	// watchTime is the time after which the API ends a watch, which is begun anew then.
+	// watchTime is the time after which the API ends a watch, which is then started again.
 	watchTime = 5 * time.Minute
 	// labelsEvery is how often labels of the node are read.
 	labelsEvery = 5 * time.Minute
-	// pagesMax bounds a list.
+	// pagesMax bounds the pages of a list of pods.
 	pagesMax = 4 * podsMax / pageSize
 )
 
@@ -89,7 +89,7 @@ func (w *Watcher) repeat(ctx context.Context, what string, follow func(context.C
 			wait = pauseMin
 		}
 		log := w.Log.Warn
-		if errors.Is(err, errGone) { // as happens when a node was asleep
+		if errors.Is(err, errGone) { // happens after a node was suspended
 			log = w.Log.Debug
 		}
 		log(what, "node", w.Node, "error", err, "retry_in", wait)
@@ -97,7 +97,7 @@ func (w *Watcher) repeat(ctx context.Context, what string, follow func(context.C
 	}
 }
 
-// rest waits for about that time.
+// rest waits for a random time between half of wait and wait.
 func (w *Watcher) rest(ctx context.Context, wait time.Duration) {
 	if w.pause != nil {
 		w.pause(ctx, wait)
@@ -226,7 +226,7 @@ func (w *Watcher) take(e *event) {
 	}
 }
 
-// podOf is podOf; the first invalid pod is logged.
+// podOf reads a pod and logs the first one that is invalid.
 func (w *Watcher) podOf(o *object) (pod, bool) {
 	p, err := podOf(o, w.Node)
 	if err != nil && !w.bad {

@@ -40,7 +40,7 @@ func RegisterCapturer(c Capturer) { capturer = c }
 
 var errCapturer = errors.New("this program cannot capture")
 
-// Check reports what is wrong with it.
+// Check returns an error if the capture is invalid.
 func (c Capture) Check() error {
 	err := errCapturer
 	if capturer != nil {
@@ -79,7 +79,7 @@ func (l *Loader) captureOn(ctx context.Context, c Capture) {
 	}
 }
 
-// CapturePoints are the points that captures need.
+// CapturePoints returns the streams of the rows that captures deliver; none without captures.
 func CapturePoints(captures []Capture) []*measure.Schema {
 	if len(captures) == 0 || capturer == nil {
 		return nil

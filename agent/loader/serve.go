@@ -14,8 +14,8 @@ import (
 	"pillion.dev/measure"
 )
 
-// concurrentRequests bounds the requests that are carried out at the same time, and
-// concurrentOwn the requests of the other end itself; others fail, so that pulses never wait.
+// concurrentRequests bounds the requests from the server that are carried out at the same time, and concurrentOwn
+// the requests of the unprivileged process itself. Further requests fail, so that pulses never wait.
 const (
 	concurrentRequests = 16
 	concurrentOwn      = 4
@@ -48,8 +48,8 @@ func NewServer(conn net.Conn, setup any, ready func()) (*Server, error) {
 	return s, s.link.send(kindSetup, 0, text)
 }
 
-// Sink sends rows to the other end. It waits while that does not read, up to stallMax; then
-// the link is closed.
+// Sink sends rows to the other end. It waits up to stallMax while the other end does not read; then the link is
+// closed.
 func (s *Server) Sink(schema *measure.Schema, sample measure.Sample) {
 	_ = s.link.sendRow(schema.Name, sample) // a link that is closed ends the agent
 }

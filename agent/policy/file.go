@@ -58,7 +58,7 @@ func read(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(file, fileMax))
 }
 
-// owned returns why others than root and the user could write a file.
+// owned returns an error if users other than root and the given one could write a file.
 func owned(info fs.FileInfo, user int) error {
 	if !info.Mode().IsRegular() {
 		return fmt.Errorf("%w: not a regular file", ErrPolicy)
