@@ -1,5 +1,6 @@
-// A graph drawn on two canvases: the graph, and above it what is pointed at. Own drawing, because libraries block the
-// page for hundreds of milliseconds when they draw a graph of hundreds of nodes without a graphics processor.
+// A graph drawn on two canvases: the graph, and above it the element under the pointer. The drawing code is our own
+// because libraries block the page for hundreds of milliseconds when they draw a graph of hundreds of nodes without
+// a graphics processor.
 import { Hand } from "./graph-hand.ts";
 import type { Point } from "./graph-layout.ts";
 import { paint, paintTarget, type Easel } from "./graph-paint.ts";

@@ -1,6 +1,5 @@
-// Layout of a graph of paths: ends of paths on an ellipse, those
-// that share routers beside each other; inner nodes inside, as far from
-// the ends as in hops. The layout is deterministic.
+// Layout of a graph of paths. The ends of paths are on an ellipse, ends that share routers beside each other.
+// Routers are inside, at distances from the ends in proportion to hops. The layout is deterministic.
 
 /** A position, in unzoomed pixels. */
 export interface Point {
@@ -10,7 +9,7 @@ export interface Point {
 
 /** The graph to lay out. */
 export interface Shape {
-  /** All nodes; the ends of paths are on the rim. One that had other ids before takes over their position. */
+  /** All nodes; the ends of paths are on the rim. A node that had other ids before keeps their position. */
   nodes: { id: string; rim: boolean; was?: readonly string[] }[];
   /** Node by node from one end to another. */
   ways: { nodes: string[]; to?: string }[];
@@ -170,7 +169,10 @@ function rimOrder(shape: Shape, ways: Counted[]): string[] {
   return order;
 }
 
-/** Preferred positions of inner nodes: the mean of those on the arcs of their ways, the busiest first. */
+/**
+ * Preferred positions of inner nodes: the mean of a node's positions on the arcs of its ways. The busiest nodes come
+ * first.
+ */
 function targets(ways: Counted[], rim: ReadonlyMap<string, Point>): { id: string; point: Point }[] {
   const sums = new Map<string, { x: number; y: number; count: number }>();
   const lanes = new Map<string, number>();
@@ -203,7 +205,7 @@ function targets(ways: Counted[], rim: ReadonlyMap<string, Point>): { id: string
 
 const row = 1 << 16; // cells; more than any graph has in a row
 
-/** The cells that a point within one can touch, its own first. */
+/** Offsets of the cells that a point in a cell can touch: the cell itself first, then its neighbours. */
 const around = [0, 1, -1, row, -row, row + 1, row - 1, 1 - row, -row - 1];
 
 /** Space tracks occupied positions. */

@@ -55,7 +55,7 @@ function dotLabels({ dots, picture: { lit } }: Scene, view: View, measure: Measu
     const { x, y } = onScreen(view, at);
     // A name matters more than a hop without a reply.
     if (kind !== "unknown") obstacles.push({ left: x - half + 1, top: y - half + 1, width: 2 * half - 2, height: 2 * half - 2 });
-    if (kind === "unknown" && half < readableFrom) continue; // the shape says as much
+    if (kind === "unknown" && half < readableFrom) continue; // the shape shows that the hop is unknown
     const width = measure(label) + 6;
     const { dx, dy } = beside(sideOf(placed, whole), half, width);
     labels.push({ id, left: x + dx, top: y + dy, width, height: lineHeight, weight: weight + (lit.has(id) ? 1e6 : 0) });

@@ -11,7 +11,7 @@ import { Frame, type Pointed } from "./frame.tsx";
 import type { HeatMapProps, Line } from "./plot.ts";
 
 const label = "Share of packets";
-const noLines: Line[] = [{ label: "", values: [], colour: "", hidden: true }]; // without one uPlot has no value axis
+const noLines: Line[] = [{ label: "", values: [], colour: "", hidden: true }]; // without a line uPlot has no value axis
 
 /** HeatMap draws a histogram per window; the colour is the share of the packets in the window. */
 export function HeatMap(props: HeatMapProps) {
