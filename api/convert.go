@@ -29,9 +29,9 @@ func SpecOf(m *pillionv1.SessionSpec) (session.Spec, []session.Problem) {
 }
 
 // Message converts a struct into the message that has the same fields, by their
-// names in JSON. Fields that only one of them has are left out; so is whatever is
-// zero, and a time that JSON cannot hold: a host with a wild clock must not spoil
-// an answer.
+// names in JSON. Fields that only one of them has, and zero values, are left out; so is
+// a time that JSON cannot hold: a host with a wrong clock must not make the whole
+// response fail.
 func Message[T any, M interface {
 	*T
 	proto.Message
@@ -53,8 +53,7 @@ func Messages[T any, M interface {
 	return messages
 }
 
-// fieldNamed is the field of a struct with that name in JSON, embedded ones
-// included.
+// fieldNamed returns the field of a struct, or of a struct embedded in it, that has the name in JSON.
 func fieldNamed(v reflect.Value, name protoreflect.Name) (field reflect.Value, ok bool) {
 	for _, f := range reflect.VisibleFields(v.Type()) {
 		if !f.IsExported() || f.Anonymous {
@@ -97,7 +96,7 @@ func encodeMessage(m protoreflect.Message, v reflect.Value) {
 	}
 }
 
-// encode is one value; empty makes a message for it.
+// encode returns a value as a protobuf value; empty creates a message for it.
 func encode(field protoreflect.FieldDescriptor, v reflect.Value, empty func() protoreflect.Value) protoreflect.Value {
 	switch field.Kind() {
 	case protoreflect.MessageKind:
@@ -186,8 +185,8 @@ func (d *decoder) value(at string, value protoreflect.Value, into reflect.Value)
 	}
 }
 
-// TimeMessage leaves the zero time unset, and any time that JSON cannot have: a
-// host with a wild clock must not spoil an answer.
+// TimeMessage leaves the zero time unset, and any time that JSON cannot have: a host with a wrong clock must not
+// make the whole response fail.
 func TimeMessage(t time.Time) *timestamppb.Timestamp {
 	message := timestamppb.New(t)
 	if t.IsZero() || !message.IsValid() {

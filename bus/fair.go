@@ -25,9 +25,9 @@ type lane struct {
 }
 
 const (
-	// quantum is what an agent may deliver before it is the next one's turn.
+	// quantum is how many bytes an agent may deliver before it is another agent's turn.
 	quantum = 1 << 20
-	// batchCost is what a batch costs the receiver besides its bytes.
+	// batchCost is what a batch costs the receiver besides its bytes, as bytes.
 	batchCost = 4 << 10
 )
 
@@ -37,8 +37,8 @@ func newFairQueue(limit, share int64) *fairQueue {
 
 func cost(d *Delivery) int64 { return int64(max(len(d.Payload), d.size)) + batchCost }
 
-// put queues a batch and returns those that are refused for it: the batch itself, or
-// others' newest. own reports whether its agent has reached its share.
+// put queues a batch and returns the batches that are refused to make room: the batch itself, or the newest batches
+// of other agents. own reports whether its agent has reached its share.
 func (q *fairQueue) put(d Delivery) (refused []Delivery, own bool) {
 	size := cost(&d)
 	q.mu.Lock()
@@ -88,7 +88,7 @@ func (q *fairQueue) longest() (longest *lane) {
 	return longest
 }
 
-// take removes the bytes of a batch.
+// take subtracts the bytes of a batch from the sizes of its lane and of the queue.
 func (q *fairQueue) take(l *lane, d *Delivery) {
 	l.bytes -= cost(d)
 	q.bytes -= cost(d)

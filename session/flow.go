@@ -7,7 +7,7 @@ import (
 	"pillion.dev/wire/fivetuple"
 )
 
-// FlowTable is how a destination of a session tells flows apart and keeps them.
+// FlowTable is how a destination of a session identifies flows, and how many it keeps for how long.
 type FlowTable struct {
 	// Flow are the fields in which two flows differ; 0: all.
 	Flow fivetuple.Fields `json:"flow,omitzero"`
@@ -20,14 +20,14 @@ type FlowTable struct {
 // Fields are the fields in which two flows differ.
 func (t FlowTable) Fields() fivetuple.Fields { return cmp.Or(t.Flow, fivetuple.All) }
 
-// pairFields are those without which a row does not name the pair of hosts that it is about.
+// pairFields are the fields that a row needs to name the pair of hosts that it is about.
 const pairFields = fivetuple.Src | fivetuple.Dst
 
-// IdleAtDestination is how long a destination keeps a flow without a packet: longer than its
-// source, so that one which goes on at the source is not a new one there. 0: no value is given.
+// IdleAtDestination is how long a destination keeps a flow without a packet: longer than the source does, so that a
+// flow that continues at the source is not a new one at the destination. 0: not specified.
 func (s *Spec) IdleAtDestination() Duration { return 2 * s.Idle }
 
-// flowTable is the table of a destination; it has no value where that is the agent's default.
+// flowTable returns the table of a destination; fields are zero where the agent's defaults apply.
 func (s Spec) flowTable() FlowTable {
 	own := s.marking("")
 	t := FlowTable{Flow: own.Flow, Flows: s.Flows}
@@ -37,7 +37,7 @@ func (s Spec) flowTable() FlowTable {
 	return t
 }
 
-// flows checks how flows are told apart and kept.
+// flows checks the settings of flows.
 func (p *problems) flows(s Spec) {
 	if s.Fields() == fivetuple.All {
 		return

@@ -13,7 +13,7 @@ const (
 	repeat = 50 * time.Millisecond
 )
 
-// probe is one packet: its hop and attempt are its place in walk.probes.
+// probe is one packet; its index in walk.probes gives its hop and attempt.
 type probe struct {
 	sent time.Time // zero: not sent yet
 	rtt  time.Duration
@@ -28,8 +28,8 @@ type walk struct {
 	last   time.Time
 	// replied is the highest TTL of any reply.
 	replied int
-	// reached is the lowest TTL at which the destination replied, refused that at which a
-	// router reported it unreachable; 0: none.
+	// reached is the lowest TTL at which the destination replied, refused the lowest TTL at which a router reported
+	// it unreachable; 0: none.
 	reached, refused int
 	slowest          time.Duration
 }

@@ -17,8 +17,8 @@ const maxQueued = 4096
 // maxLineBytes limits the memory of frames in flight in one direction.
 const maxLineBytes = 256 << 20
 
-// direction forwards frames from one tap to the other. One thread owns it; mu guards what
-// the truth reads and what changes set.
+// direction forwards frames from one tap to the other. One thread owns it; mu guards the fields that reports of the
+// ground truth read and that changes of the link set.
 type direction struct {
 	from, to End
 	in, out  int
@@ -91,7 +91,7 @@ func (d *direction) sleep() error {
 	return err
 }
 
-// readOne reads a frame from the tap, if available, and decides its fate.
+// readOne reads a frame from the tap, if available, and decides whether it is lost, delayed or duplicated.
 func (d *direction) readOne() (bool, error) {
 	f := d.takeFrame()
 	d.mu.Lock()
@@ -140,7 +140,7 @@ func (d *direction) isQueued() bool {
 	return err != nil || n == 1 && fds[0].Revents&unix.POLLIN != 0
 }
 
-// accept decides the fate of a frame and puts it on the line.
+// accept applies the faults of the link to a frame and puts its copies on the line.
 func (d *direction) accept(f *frame) {
 	k, data := classify(f.buffer[:f.size])
 	if !data {
@@ -206,7 +206,7 @@ func (d *direction) deliverDue() bool {
 	return true
 }
 
-// write writes a copy to the far tap and counts it.
+// write writes a copy of a frame to the far tap and counts it.
 func (d *direction) write(p passage, mono, wall int64) {
 	f := p.frame
 	_, err := unix.Write(d.out, f.buffer[:f.size])

@@ -28,7 +28,7 @@ import (
 // Limits of the state that applications can create.
 const (
 	domainsMax = 1000
-	// userDomains and userTables are the shares of one user.
+	// userDomains and userTables are the most domains and tables of one user.
 	userDomains = 100
 	userTables  = 200
 	// endsEvery is how long ended connections are collected into one batch.
@@ -43,15 +43,15 @@ type Backend struct {
 	ends  *measure.Stream
 
 	filters application.Filters // or nil
-	// filtered are the last tuples of sessions that the filters have taken: after an
-	// error of the disk the client sends them again.
+	// filtered are the numbers of the last tuples, by session, that the filters have taken: after a disk error the
+	// client sends them again.
 	filtered map[markKey]int64
 	// shared domains are open to all users of the host.
 	shared map[string]bool
 
 	mu      sync.Mutex
 	domains map[string]*domain
-	path    string // of the owners
+	path    string // of the file of the owners of domains
 }
 
 // Open reads the progress of sessions from the agent's folder. Open the spool with
@@ -81,7 +81,7 @@ func (b *Backend) Filter(f application.Filters) { b.filters = f }
 // disk.
 func (b *Backend) Recorded() error { return b.marks.recorded() }
 
-// Collector makes what serves applications.
+// Collector returns the collector that serves applications.
 func (b *Backend) Collector(feedback application.Feedback, log *slog.Logger) application.Collector {
 	return collect.New(collect.Options{Backend: b, Log: log, Feedback: feedback})
 }
@@ -115,8 +115,8 @@ func (b *Backend) Stored(_ context.Context, session uint64, t collect.Table) (in
 	return b.marks.last(session, t.Schema.Name), nil
 }
 
-// Store implements collect.Backend: done is called when the spool has the batch on disk,
-// or when the filters that replace it have taken it.
+// Store implements collect.Backend: done is called when the spool has the batch on disk, or when the filters that
+// take batches in place of the spool have it.
 func (b *Backend) Store(schema *measure.Schema, record arrow.RecordBatch, done func(error)) {
 	if b.filters == nil {
 		b.keep(schema, record, done)
@@ -195,7 +195,7 @@ func (b *Backend) keep(schema *measure.Schema, record arrow.RecordBatch, done fu
 	}
 }
 
-// divide stores the halves of a batch; it is stored when both are.
+// divide stores a batch as two halves; the batch is stored when both halves are.
 func (b *Backend) divide(schema *measure.Schema, record arrow.RecordBatch, done func(error)) {
 	var mu sync.Mutex
 	var failed error

@@ -19,8 +19,7 @@ const (
 	fileValues = 4 << 20
 )
 
-// file makes the empirical distribution of the values of a file. Bounds leave out the
-// values beyond them.
+// file returns the empirical distribution of the values in a file, without values outside the bounds.
 func (p Parser) file(c call, q Quantity) (*Law, error) {
 	if err := c.check("file(path)", 1, []string{"min", "max", "order"}); err != nil {
 		return nil, err
@@ -60,7 +59,7 @@ func (p Parser) file(c call, q Quantity) (*Law, error) {
 	return law.truncated(min, max)
 }
 
-// writtenPath quotes a path that could be taken for something else.
+// writtenPath quotes a path that could be taken for other syntax of a model.
 func writtenPath(path string) string {
 	quoted := strconv.Quote(path)
 	if strings.ContainsAny(path, " \t,=()") || quoted != `"`+path+`"` {
