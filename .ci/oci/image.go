@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// program describes the image of one.
+// program describes the image of a program.
 type program struct {
 	name, title, description string
 	// user is whom the program runs as; root has only the capabilities that the runtime grants.
@@ -102,7 +102,7 @@ func (b build) image(p program, path string, platform v1.Platform, out string) e
 	return nil
 }
 
-// labels are those that OCI defines.
+// labels returns the labels that OCI defines for images.
 func (b build) labels(p program) map[string]string {
 	const prefix = "org.opencontainers.image."
 	return map[string]string{

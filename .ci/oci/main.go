@@ -1,6 +1,6 @@
-// Command oci writes container images of a release: a layer with what the programs need of a
-// system, and one with the program. It needs neither a base image nor a network. The same
-// programs, system libraries and time give the same bytes.
+// Command oci writes container images of a release: a layer with the system files that the programs need, and a
+// layer with the program. It needs neither a base image nor a network. The same programs, system libraries and time
+// give identical bytes.
 package main
 
 import (

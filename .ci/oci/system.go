@@ -85,7 +85,7 @@ func certificates() (file, error) {
 	return file{path: "etc/ssl/certs/ca-certificates.crt", mode: 0o644, text: all.String()}, nil
 }
 
-// libraries are those that a program loads, with the program that loads them.
+// libraries returns the shared libraries that a program loads, and the dynamic linker.
 func libraries(program, folder string) ([]file, error) {
 	needed, interpreter, err := dependencies(program)
 	if err != nil {
@@ -128,7 +128,7 @@ func find(name, folder string) (string, error) {
 	return "", fmt.Errorf("find library %s: it is neither in /lib/%s nor in /usr/lib/%[2]s", name, folder)
 }
 
-// dependencies returns the libraries that a file names, and the program that loads them.
+// dependencies returns the shared libraries that an ELF file names, and its interpreter, the dynamic linker.
 func dependencies(path string) (needed []string, interpreter string, err error) {
 	program, err := elf.Open(path)
 	if err != nil {

@@ -51,7 +51,7 @@ func check(path string) error {
 		return err
 	}
 	var strict dashboard.Dashboard
-	// An empty list is no error: it comes of data sources whose queries have no schema there.
+	// An empty list is no error: it is returned for data sources whose queries have no schema in the library.
 	var faults cog.BuildErrors
 	if err := strict.UnmarshalJSONStrict(text); err != nil && (!errors.As(err, &faults) || len(faults) > 0) {
 		return fmt.Errorf("schema: %w", err)

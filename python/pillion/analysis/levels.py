@@ -3,7 +3,7 @@
 import re
 
 SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
-# Two levels are two arms, whatever they are called: families 4 and 6 are no quantities.
+# Fewer levels are categories even if they are numbers: address families 4 and 6 are no quantities.
 LEAST = 3
 # From this ratio of the largest to the smallest an axis is logarithmic.
 DECADES = 30
@@ -12,9 +12,9 @@ _parts = re.compile(r"([A-Za-z_]*?)([-+]?[0-9]+(?:\.[0-9]+)?)([A-Za-zµ%]*)")
 
 
 def numbers(levels):
-    """The levels as numbers, or None where one of them is none.
+    """The levels as numbers, or None if one of them is not a number.
 
-    A level is a number with a prefix or a unit that all share, such as 1400, mbit100 or 10ms;
+    A level is a number with a prefix or a unit that all levels share, such as 1400, mbit100 or 10ms;
     units of time may differ, and are in seconds then.
     """
     found = [_parts.fullmatch(str(level)) for level in levels]

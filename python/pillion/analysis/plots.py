@@ -28,7 +28,7 @@ class Plots:
         return name
 
     def _compared(self, x, name, at=0):
-        """A factor of which effects have several levels: of the base's own there may be one."""
+        """The named factor, or one with several levels besides the base if there is one."""
         if name is not None:
             return self._factor(name)
         left = {n: len(own) - (n in x.design.to) for n, own in x.design.factors.items() if len(own) > 1}
@@ -36,7 +36,7 @@ class Plots:
         return several[at] if at < len(several) else None
 
     def is_matrix(self):
-        """Whether two factors have several levels to compare: of one a heat map shows no more than the effects do."""
+        """Whether two factors have several levels to compare: of one, a heat map shows no more than the effects."""
         x = self._x
         return sum(len(own) - (name in x.design.to) > 1 for name, own in x.design.factors.items()) > 1
 
@@ -110,7 +110,7 @@ class Plots:
         return self._series(by, line, panel, measure, where, confidence, value)
 
     def is_dominated(self, by, line, panel):
-        """Whether a factor of categories changes the means so much that nothing else can be seen beside it."""
+        """Whether a categorical factor changes the means so much that no other effect is visible on the same axis."""
         x = self._x
         if not x.design.to or by in x.design.to or line is None or levels.numbers(x.design.factors[by]) is not None:
             return False

@@ -19,7 +19,7 @@ import (
 
 // tcpdump captures both ends, from which delay and loss can be computed afterwards.
 type tcpdump struct {
-	snap string // bytes of each packet of UDP alone, written at once; empty: the default below
+	snap string // snapshot length, bytes, for UDP only and written at once; empty: captureBytes of all packets
 }
 
 const (
@@ -120,7 +120,7 @@ func (r runningPeer) stop() (account, error) {
 
 var droppedLine = regexp.MustCompile(`(?m)^(\d+) packets? dropped by (?:kernel|interface)$`)
 
-// droppedByKernel reads the last words of tcpdump.
+// droppedByKernel reads the number of packets dropped by the kernel from the last lines of tcpdump.
 func droppedByKernel(text string) float64 {
 	var sum float64
 	for _, match := range droppedLine.FindAllStringSubmatch(text, -1) {
