@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// strictAfter is how long marks of a peer need no tag yet once they are to carry one, and
-	// may be of flows that sessions no longer select: its agent may hear of it later, and a mark
-	// that is rejected stays in its packet.
+	// strictAfter is how long marks of a peer are still accepted without a tag after tags became required,
+	// and from flows that sessions no longer select: the peer's agent may learn of the change later, and a
+	// rejected mark stays in its packet.
 	strictAfter = 20 * time.Second
 	// untaggedAfter is how long a source marks nothing before it omits tags, so that its
 	// peers no longer require them.

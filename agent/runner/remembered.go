@@ -48,7 +48,7 @@ func (m remembered) rules(peer destination.Peer, now time.Duration) (rules []des
 	return rules
 }
 
-// spares reports whether marks in some packets that the rule selects needed no tag a short time ago.
+// spares reports whether marks of some packets that the rule selects needed no tag a short time ago.
 func (m remembered) spares(rule destination.Rule) bool {
 	for before := range m.untagged {
 		if before.Overlaps(rule.Filter) {

@@ -57,7 +57,7 @@ type sentTask struct {
 	trips    roundTrips
 }
 
-// sentFlow is a flow of numbers: one that begins anew is another.
+// sentFlow identifies a flow and the first number of its series; a flow that starts a new series is another one.
 type sentFlow struct {
 	key   flow.Key
 	start uint32

@@ -24,8 +24,8 @@ type waitingReport struct {
 	flows []destination.Report
 }
 
-// Settle takes reports of what sources have sent. What has not arrived here after a second
-// counts as lost.
+// Settle takes reports of what sources have sent. Packets in a report that have not arrived here after a second
+// count as lost.
 func (r *Runner) Settle(reports []session.SentReport) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -36,8 +36,8 @@ func (r *Runner) Settle(reports []session.SentReport) {
 	}
 }
 
-// learnAddresses notes the host's addresses. Flows to others do not end here, or have another
-// name when they arrive.
+// learnAddresses notes the host's addresses. Flows to other addresses do not end here, or have another destination
+// address when they arrive (NAT).
 func (r *Runner) learnAddresses() {
 	addresses, err := net.InterfaceAddrs()
 	if err != nil {
@@ -53,7 +53,7 @@ func (r *Runner) learnAddresses() {
 	r.ownAddresses = own
 }
 
-// settle keeps what a report says of flows that this device measures.
+// settle keeps the parts of a report that are about flows which this device measures.
 func (d *deviceDestination) settle(report *session.SentReport, own map[netip.Addr]bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

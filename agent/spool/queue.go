@@ -206,7 +206,7 @@ const (
 	damaged // could not be read back
 )
 
-// settle ends a batch and counts its outcome.
+// settle marks a batch as done and counts its outcome.
 func (s *Spool) settle(e *entry, o outcome) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -75,8 +75,8 @@ func (p *Prober) limitOne(address netip.Addr, size int) {
 	}
 }
 
-// forgetBehind forgets paths to hosts that are behind another edge now, and those that are not
-// used. The caller holds the lock.
+// forgetBehind removes paths to hosts that are now behind another edge, and paths that are not used. The caller
+// holds the lock.
 func (p *Prober) forgetBehind(used func(source.Path) bool) {
 	for host, edge := range p.behind {
 		if now, ok := p.edgeOf(host.Address); ok && now == edge.Address && used(host) {

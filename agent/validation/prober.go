@@ -448,7 +448,7 @@ func (p *Prober) startDue(tests *sync.WaitGroup) time.Time {
 	return next
 }
 
-// settle takes the result of a test into account.
+// settle applies the result of a test to the state of its path.
 func (p *Prober) settle(t *test, result State) {
 	p.mu.Lock()
 	if p.tests[t.path] != t { // another agent has the address since

@@ -56,10 +56,10 @@ const proof = wire.Encoding(0xfe)
 // of refreshLeast it is three times the interval between them.
 const ProofLife = 30 * time.Second
 
-// Expect sets the agents that have addresses, and has these addresses and the paths to them
-// tested although no flow uses them yet; others are no longer kept. Of several peers with one
-// address the first counts, with the encodings of all. A path that was not kept is tested at once unless it has passed. A new agent or key
-// of an address has it proven anew.
+// Expect sets the agents that have addresses, and has these addresses and the paths to them tested although no flow
+// uses them yet; others are no longer kept. Of several peers with one address the first counts, with the encodings
+// of all. A path that was not kept is tested at once unless it has passed. A new agent or key of an address
+// requires a new proof.
 func (p *Prober) Expect(peers []Peer) {
 	p.mu.Lock()
 	before := p.peers
