@@ -96,7 +96,7 @@ type Flow struct {
 	Last time.Time
 }
 
-// Volumes asks for the packets and bytes of flows, or of flows put together, apart for each pair of hosts.
+// Volumes asks for the packets and bytes of flows, or of groups of flows, separately for each pair of hosts.
 type Volumes struct {
 	Selection
 	// From (inclusive) and To (exclusive) are required.

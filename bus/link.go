@@ -269,8 +269,8 @@ type change struct {
 	reason    error
 }
 
-// report calls Changed for the changes not yet reported, each once, in the order in which they
-// happened: an end of the link that overtook its beginning would be the last that the agent hears.
+// report calls Changed for the changes not yet reported, each once, in the order in which they happened: if the end
+// of a connection were reported before its beginning, the agent would believe it is connected.
 func (a *Agent) report() {
 	a.changes.Lock()
 	defer a.changes.Unlock()

@@ -23,7 +23,7 @@ func (s *Server) Announce(text []byte) error {
 	return nil
 }
 
-// Announced calls heard with what the servers of a fleet announce, this one included, one at a time.
+// Announced calls heard with each announcement of a server of the fleet, this one included, one at a time.
 func (s *Server) Announced(heard func(text []byte, at time.Time)) error {
 	_, err := s.conn.Subscribe(presenceSubject, func(m *nats.Msg) {
 		if len(m.Data) <= presenceMax {

@@ -33,8 +33,8 @@ const (
 	// as many as the largest state has.
 	stateBytes = 256 << 10
 	stateBurst = 2 << 20
-	// largeState is the size of a state that waits apart, so that the others, which are a few
-	// KiB, do not wait until it is read.
+	// largeState is the size from which a state waits in a separate queue, so that the others, which are a few KiB,
+	// do not wait until it is read.
 	largeState = 64 << 10
 	// floodFactor is how far beyond its limit an agent's messages may be before it is
 	// disconnected.
@@ -90,7 +90,7 @@ func (s *states) run(done <-chan struct{}) {
 	}
 }
 
-// forget drops a state that waits: a newer one waits elsewhere.
+// forget drops a waiting state because a newer one waits in the other queue.
 func (s *states) forget(agent string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -32,7 +32,7 @@ type Pipeline struct {
 	Every time.Duration
 	// Groups bounds the values of the keys at a time; default 1024. Samples beyond
 	// are dropped and counted. Functions that continue over windows, as Delta does,
-	// remember this many, and begin anew with one whose last window is longer ago.
+	// remember this many, and start over with a key whose last window is longer ago.
 	Groups int
 	// OfWindows says that a sample's time is the end of the window that it sums up, as
 	// in the rows of another pipeline: it belongs to the window before that time.

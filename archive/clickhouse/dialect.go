@@ -90,8 +90,8 @@ func measured(count, of string) string {
 	return fmt.Sprintf("(ifNull(%[1]s, 0) BETWEEN 1 AND %[3]d AND ifNull(%[2]s_min_ns <= %[2]s_max_ns, 0) AND isNotNull(%[2]s_mean_ns))", count, of, int64(flows.CountMax))
 }
 
-// saturated is the sum of unsigned integers, at most the largest: ClickHouse would wrap. The
-// halves of 32 bits are summed apart, which is exact for 2^32 rows.
+// saturated is the sum of unsigned integers, at most the largest: ClickHouse would wrap. The upper and lower 32
+// bits are summed separately, which is exact for 2^32 rows.
 func saturated(value string) string {
 	value = "toUInt64(ifNull(" + value + ", 0))"
 	return strings.ReplaceAll("if(sum(bitShiftRight(V, 32)) + bitShiftRight(sum(bitAnd(V, 4294967295)), 32) >= 4294967296, 18446744073709551615, bitShiftLeft(sum(bitShiftRight(V, 32)), 32) + sum(bitAnd(V, 4294967295)))", "V", value)

@@ -111,7 +111,7 @@ func (l *location) topology(ctx context.Context, first *node) (shards [][]*node,
 	return shards, nil
 }
 
-// forget makes the node's table of a stream be looked at again.
+// forget makes the next use check the columns of the node's table of a stream again.
 func (n *node) forget(stream string) {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()

@@ -41,7 +41,7 @@ var (
 // rollUpEvery is the default of Options.RollUp.
 const rollUpEvery = time.Minute
 
-// settled is how old a mark is that readers go by: by then all replicas have what it covers.
+// settled is the minimum age of a mark that readers use: by then all replicas have the rows that it covers.
 func (a *Archive) settled() time.Duration { return min(10*time.Second, a.options.RollUp/6) }
 
 // table and representation of what the level is made of.

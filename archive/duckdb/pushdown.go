@@ -156,8 +156,8 @@ func (e *planExpression) comparisons(scan *planNode, stream *remoteStream) []com
 	return nil
 }
 
-// narrow restricts the scans of each stream to rows that some scan of the plan needs: what
-// all of them compare with, and the union of their ranges. The query still filters them.
+// narrow restricts the scans of each stream to rows that some scan of the plan needs: rows that meet the
+// comparisons common to all scans, within the union of their ranges. The query still filters them.
 func (s *scans) narrow(plan []scanPlan) {
 	seen := map[string]bool{}
 	for _, one := range plan {

@@ -241,7 +241,7 @@ func (b *Book) superseded(key Sender, d *Delivery, after time.Duration) bool {
 	return n != nil && n.begun.After(d.Seen) && n.seen.Sub(d.Seen) >= after
 }
 
-// heard notes a batch of a sequence. The caller holds the lock.
+// heard notes the arrival of a batch of a sequence. The caller holds the lock.
 func (b *Book) heard(key Sender, first bool, now time.Time) {
 	n := b.newest[key.Agent]
 	if n == nil {

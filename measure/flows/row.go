@@ -3,8 +3,8 @@
 // and archives show.
 //
 // Rows come from agents and are not trusted: what is read from a batch is checked and
-// bounded here, and nowhere else. The package decides neither which rows are added up
-// (Elect apart) nor what is shown of them.
+// bounded here, and nowhere else. The package decides neither which rows are added up,
+// except in Elect, nor what is shown of them.
 package flows
 
 import (

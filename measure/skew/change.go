@@ -104,8 +104,8 @@ func (e *Estimator) after(s *side, x float64) []vertex {
 	return s.pending[later(s.pending, x+e.interval):]
 }
 
-// changed reports whether the points of both directions before and after x are apart in opposite
-// directions, relative to the line, and since when: the first point of those that became shorter, which no queue causes.
+// changed reports whether the points of both directions before and after x differ in opposite directions, relative
+// to the line, and since when: the first point of the direction that became shorter, which no queue causes.
 func (e *Estimator) changed(x float64) (since float64, yes bool) {
 	var shift, noise [2]float64
 	for d := range e.sides {

@@ -12,7 +12,7 @@ const (
 	windowTime = 600
 	// pointsMost bounds the points of a direction.
 	pointsMost = 4096
-	// delayMost is the greatest delay, by either sign, that is a point: beyond it clocks are not just apart.
+	// delayMost is the greatest absolute delay of a point: beyond it the clocks do not merely differ.
 	delayMost = int64(24 * time.Hour)
 	// apartMost is how far points may be from the latest ones before they count as from another
 	// time: the sender's clock is wrong.
