@@ -84,7 +84,7 @@ type Span struct {
 	First, Last uint64
 }
 
-// settled is how long a processor may take from reading the clock to counting a packet.
+// settled is how much time may pass on a processor between reading the clock and counting a packet.
 const settled = 20 * time.Millisecond
 
 // behindMax is how far a clock may be behind the last reading, in blocks, that was not set back.

@@ -192,8 +192,8 @@ func (d *Destination) settleBlocks(r *reading, now time.Time) error {
 	return nil
 }
 
-// settle returns what a report adds to the rows; nil: nothing. doubtful: packets of flows that are
-// not known may have arrived nevertheless.
+// settle returns what a report adds to the rows; nil: nothing. doubtful: packets of unknown flows may have arrived
+// nevertheless.
 func (b *blocks) settle(report *BlockReport, doubtful bool) *change {
 	a := b.arrived[report.Number][flow.RawOf(report.Key)]
 	if a != nil && a.settled {

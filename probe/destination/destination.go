@@ -152,7 +152,7 @@ type Destination struct {
 	absent    map[flow.Raw]*state // flows that are not in the table
 	forgot    time.Time           // when some were forgotten
 	strays    uint64              // marks in no flow
-	strayed   time.Time           // when the last of them came
+	strayed   time.Time           // when the last such mark came
 	unsettled uint64
 	blocks    *blocks
 	clock     *clock.Follower

@@ -36,17 +36,17 @@ const (
 	rememberFor = 5 * time.Minute
 )
 
-// Settle takes reports of sources, which the next Read accounts for. Only flows of all five
-// fields can be reported.
+// Settle takes reports of sources, which the next Read accounts for. Only flows identified by all five fields can
+// be reported.
 func (d *Destination) Settle(reports []Report) {
 	d.reports = append(d.reports, reports...)
 }
 
-// Unsettled returns the packets of reports that were neither received nor counted as lost,
-// since marks have arrived that are in no flow: they may be those packets.
+// Unsettled returns the packets in reports that were neither received nor counted as lost, because marks of no
+// known flow have arrived, which may be of these packets.
 func (d *Destination) Unsettled() uint64 { return d.unsettled }
 
-// settle accounts for the reports, whose flows have been read.
+// settle accounts for the reports of sources about flows that have been read.
 func (d *Destination) settle(r *reading) error {
 	reports := d.reports
 	d.reports = nil
@@ -141,8 +141,8 @@ func (d *Destination) doubtful(now time.Time) (bool, error) {
 	return recent(d.strayed, strayedFor) || recent(d.forgot, rememberFor), nil
 }
 
-// strayedFor is how long a mark that is in no flow makes reports doubtful: a report about its
-// packet may come so much later.
+// strayedFor is how long a mark of no known flow makes reports doubtful: a report about its packet may come that
+// much later.
 const strayedFor = time.Minute
 
 // apart is a - b as a distance on the ring of 31-bit numbers.

@@ -6,15 +6,15 @@ import (
 	"pillion.dev/measure/histogram"
 )
 
-// state is what was last read of a flow, and what is owed to its rows. Histograms are not
-// in it: the program begins them from zero when it hands them over.
+// state is what was last read of a flow, and what its later rows have to correct. Histograms are not in it: the BPF
+// program resets them when it hands them over.
 type state struct {
 	last   totals
 	lastNs uint64 // when the last packet came, UTC
 	// stepped: the clock was stepped after the last packet that had a delay.
 	stepped bool
-	// owed are losses that a row reported and that turned out to be late
-	// arrivals: later rows pay them back.
+	// owed are losses that a row reported although the packets then arrived late: later rows report that many fewer
+	// losses.
 	owed uint64
 
 	// What reports add: see settle.go.
@@ -146,7 +146,8 @@ func enterSums[C uint8 | uint32, S uint32 | uint64](h *histogram.Histogram, page
 	}
 }
 
-// settle turns a signed change into what a row may say, so that rows add up.
+// settle turns a signed change of the losses into the number that a row reports, so that the sum of the rows is
+// right.
 func (s *state) settle(change int64) uint64 {
 	if change < 0 {
 		s.owed += uint64(-change)

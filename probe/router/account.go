@@ -76,11 +76,11 @@ func newAccount(t *routerTally) Account {
 	return a
 }
 
-// settlePoll is how often Settle looks.
+// settlePoll is the interval at which Settle checks for packets in flight.
 const settlePoll = 5 * time.Millisecond
 
-// Settle takes no more packets, and waits until nothing is in flight or the context
-// ends. The account says what is in flight then.
+// Settle stops observing new packets, and waits until no packet is in flight or the context ends. The account tells
+// how many are in flight then.
 func (r *Router) Settle(ctx context.Context) error {
 	if err := r.pause(true); err != nil {
 		return err

@@ -101,8 +101,7 @@ func (s *Source) sweepSlots(idle [PoliciesMax + 1]uint32) (expired, present uint
 	return uint64(gone), uint64(left), err
 }
 
-// pathTime is how long a router's word about the size of packets counts
-// (RFC 8201, section 4).
+// pathTime is how long a path MTU that a router reported is used (RFC 8201, section 4).
 const pathTime = 10 * time.Minute
 
 func (s *Source) forgetPaths(now, ticks uint64) error {

@@ -100,7 +100,7 @@ func (j *journal) add(r Record, from int) {
 	}
 }
 
-// forget gives up the stamps of a socket that refused a packet.
+// forget gives up the time stamps of a socket that refused a packet.
 func (j *journal) forget(s *stamps) {
 	for _, place := range s.awaited {
 		j.awaiting[place-j.reported] = false
@@ -202,14 +202,14 @@ func (j *journal) inFlight() (n int) {
 	return n
 }
 
-// settle waits until each packet has its stamp or has failed.
+// settle waits until each packet has its time stamp or has failed.
 func (j *journal) settle() {
 	for j.collect(1<<63 - 1); j.inFlight() > 0; j.collect(1<<63 - 1) {
 		time.Sleep(100 * time.Microsecond)
 	}
 }
 
-// end reports what is left, when its stamps have come.
+// end reports the remaining packets once their time stamps have come.
 func (j *journal) end() {
 	for j.collect(1<<63 - 1); len(j.queue) > 0; j.collect(1<<63 - 1) {
 		time.Sleep(100 * time.Microsecond)

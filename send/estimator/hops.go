@@ -135,7 +135,7 @@ func (p *Prober) hops(ctx context.Context, plan HopsPlan, progress func(string))
 	return hops, nil
 }
 
-// singles are packets of the sizes, a random time around every apart.
+// singles are single packets of the given sizes, at random intervals around every.
 func singles(sizes []int, every time.Duration, random *rand.Rand) schedule.Schedule {
 	return func(yield func(schedule.Entry, error) bool) {
 		var due time.Duration

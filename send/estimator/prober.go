@@ -152,7 +152,7 @@ func (p *Prober) Round(ctx context.Context, s schedule.Schedule, trains, packets
 	return p.join(records, arrivals, packets), nil
 }
 
-// heard fails if nothing has arrived so far.
+// heard returns an error if no packet has arrived so far.
 func (p *Prober) heard() error {
 	if p.arrived > 0 {
 		return nil
