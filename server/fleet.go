@@ -30,7 +30,7 @@ type fleet struct {
 	mu    sync.Mutex
 	heard map[string]presence // by name
 	calls map[*context.CancelCauseFunc]bool
-	// led is when a server that led was last heard, ledByOther when another one was.
+	// led is when a leader last announced itself, ledByOther when a leader other than this server did.
 	led, ledByOther time.Time
 }
 

@@ -44,8 +44,8 @@ func (h *held) Event(e event.Event) {
 	h.list = append(slices.Delete(h.list, 0, old), e)
 }
 
-// release reports what was held since the previous leader was last heard, if one was. An event of its last seconds may
-// be reported twice.
+// release reports the events held since the previous leader last announced itself, if there was one. An event of
+// its last seconds may be reported twice.
 func (h *held) release(last time.Time) {
 	h.mu.Lock()
 	list := h.list

@@ -21,16 +21,16 @@ type presence struct {
 	Leads   bool      `json:"leads"`
 	Term    uint64    `json:"term,omitempty"` // revision of its lease
 	Since   time.Time `json:"since,omitzero"`
-	// Rows that it has stored, Agents that it hears.
+	// Rows that it has stored, Agents that are connected to it.
 	Rows   uint64 `json:"rows"`
 	Agents int    `json:"agents"`
 	// Wants are the streams of which it shows rows that others store.
 	Wants []string  `json:"wants,omitempty"`
-	at    time.Time // when it was heard
+	at    time.Time // when it was received
 }
 
 const (
-	// announceEvery is how often a server says that it is there, goneAfter the silence after which it is not.
+	// announceEvery is how often a server announces itself, goneAfter the silence after which it counts as gone.
 	announceEvery = time.Second
 	goneAfter     = 4 * time.Second
 	// leaderless is how long a fleet without a leader is healthy.
@@ -41,7 +41,7 @@ const (
 	forgetAfter = time.Hour
 )
 
-// announce says that this server is there.
+// announce announces this server to the fleet.
 func (f *fleet) announce(ctx context.Context) {
 	ticks := time.NewTicker(announceEvery)
 	defer ticks.Stop()
@@ -67,7 +67,7 @@ func (f *fleet) announce(ctx context.Context) {
 	}
 }
 
-// hear notes what a server says. Calls to a leader that is no more are not answered.
+// hear notes the announcement of a server. Calls to a former leader are not answered.
 func (f *fleet) hear(text []byte, at time.Time) {
 	var p presence
 	if err := json.Unmarshal(text, &p); err != nil || p.Name == "" || len(p.Name) > nameMost || len(p.Version) > nameMost {
@@ -125,7 +125,7 @@ func (f *fleet) wanted(stream string) bool {
 	return false
 }
 
-// lastLed is when a server that led was last heard: any, and another than this one.
+// lastLed is when any leader, and when a leader other than this server, last announced itself.
 func (f *fleet) lastLed() (any, other time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

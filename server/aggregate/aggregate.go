@@ -49,7 +49,8 @@ type Merging struct {
 	// Lateness is how long after its end a window waits for rows. Rows that come later are sent in
 	// another row of the same window.
 	Lateness time.Duration
-	// Prefixes keeps pairs of prefixes of these lengths apart; else pairs of agents are merged.
+	// Prefixes keeps a row for each pair of prefixes of these lengths; else rows are merged for each pair of
+	// agents.
 	Prefixes   bool
 	IPv4, IPv6 int
 }

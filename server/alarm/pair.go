@@ -139,7 +139,7 @@ func (q *quiet) arrived(end time.Time) {
 	}
 }
 
-// clear forgets the intervals in which none arrived.
+// clear drops the intervals in which no packets arrived.
 func (q *quiet) clear() { q.from, q.to, q.sent = time.Time{}, time.Time{}, 0 }
 
 // left takes an interval in which packets were sent.
@@ -154,8 +154,8 @@ func (q *quiet) left(end time.Time, interval time.Duration, packets uint64, now 
 	q.waiting = append(q.waiting, departure{end.Add(-interval), end, packets})
 }
 
-// settle judges the intervals that end while the destination's rows are known to be complete: from and until are that
-// time. What was sent before, while it may not have been there, proves nothing.
+// settle judges the intervals that end between from and until, when the destination's rows are known to be
+// complete. Packets sent before from prove nothing, since the destination may not have been there.
 func (q *quiet) settle(from, until time.Time) {
 	if q.from.Before(from) {
 		q.clear()

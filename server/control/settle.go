@@ -11,8 +11,7 @@ import (
 	"pillion.dev/session"
 )
 
-// settle determines the state of the sessions for which it may differ, and of those that depend on
-// the time.
+// settle determines the state of the affected sessions, and of sessions whose state depends on the time.
 func (c *Control) settle(affected map[*record]bool, now time.Time) {
 	for _, r := range c.sessions {
 		if affected[r] || !r.settled.After(r.changed.Add(startTime)) || !c.duplicated.IsZero() && !r.settled.After(c.duplicated.Add(quiet)) {

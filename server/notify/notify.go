@@ -319,7 +319,7 @@ func (n *Notifier) attempt(ctx context.Context, out *outlet, m *Message) error {
 	return out.send(ctx, m, n.Addresses)
 }
 
-// settle notes what became of a message.
+// settle notes the outcome of sending a message.
 func (n *Notifier) settle(out *outlet, g *group, m *Message, err error) {
 	out.busy, g.sending = false, false
 	now := n.Now()

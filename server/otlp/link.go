@@ -29,7 +29,8 @@ type temporaryError struct {
 
 func (t *temporaryError) Unwrap() error { return t.error }
 
-// link is the connection to the collector. After an error it is made anew, with files that may have been replaced.
+// link is the connection to the collector. After an error a new one is made, with files that may have been
+// replaced.
 type link struct {
 	config    Config
 	addresses outbound.Addresses

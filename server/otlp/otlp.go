@@ -62,7 +62,7 @@ type Exporter struct {
 	link     *link
 	// failing is set from a failed export to one that succeeds, so that each is logged once.
 	failing bool
-	// notBefore is when the collector wants to hear again.
+	// notBefore is the earliest time at which the collector accepts the next request.
 	notBefore time.Time
 
 	points, rejected, dropped, failed atomic.Uint64

@@ -205,7 +205,7 @@ func (n *Names) Expire() {
 	}
 }
 
-// forget counts an address of an agent less.
+// forget subtracts one address of an agent from the counts.
 func (n *Names) forget(agent string) {
 	n.total--
 	if n.count[agent]--; n.count[agent] == 0 {

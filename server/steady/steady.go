@@ -45,7 +45,7 @@ type Options struct {
 	Wall func() time.Time
 	// Uptime is the time since boot, including suspension; default CLOCK_BOOTTIME.
 	Uptime func() time.Duration
-	// Boot tells boots apart; default Boot. Empty: unknown.
+	// Boot identifies the running boot; default Boot. Empty: unknown.
 	Boot string
 }
 

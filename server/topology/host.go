@@ -57,7 +57,7 @@ func claim[K comparable](owners map[K]string, what K, agent string) {
 	owners[what] = agent
 }
 
-// settle removes what several agents claim.
+// settle removes the entries that several agents claim.
 func settle[K comparable](owners map[K]string) {
 	for what, agent := range owners {
 		if agent == contested {
