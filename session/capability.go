@@ -24,8 +24,8 @@ func namesOf(encodings []wire.Encoding) []string {
 	return names
 }
 
-// can reports whether the agent has a capability. One that has not reported any yet is not
-// restricted: its tasks are assigned anew once it reports.
+// can reports whether the agent has a capability. An agent that has not reported any yet is not restricted: its
+// tasks are assigned again once it reports.
 func (h Host) can(capability string) bool {
 	return h.Capabilities == nil || slices.Contains(h.Capabilities, capability)
 }

@@ -30,7 +30,7 @@ var causes = []struct {
 	{NoRoom, "use a smaller encoding, or lower the MTU of the application; docs/reference/encodings.md"},
 }
 
-// ClocksMatter says what clocks that are apart do to marks.
+// ClocksMatter says what happens to marks when clocks differ.
 const ClocksMatter = "hosts whose clocks differ by more than 17 s take each other's authenticated marks for forged"
 
 // In returns what an error or a limit says about the cause; empty: nothing. Limits are joined by semicolons.

@@ -20,8 +20,8 @@ type Class string
 // Classes of state files.
 const (
 	Required     Class = "required"     // the program does not start
-	Recomputable Class = "recomputable" // what it had is made anew
-	Expendable   Class = "expendable"   // what it had is lost
+	Recomputable Class = "recomputable" // its content is computed again
+	Expendable   Class = "expendable"   // its content is lost
 )
 
 // File is a state file.

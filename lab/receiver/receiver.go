@@ -21,7 +21,7 @@ type Receiver struct {
 	first    map[string]chan time.Time
 }
 
-// New returns a receiver that has heard nothing.
+// New returns a receiver without notifications.
 func New() *Receiver { return &Receiver{first: map[string]chan time.Time{}} }
 
 // Of has the time of the first notification about a rule, once it has come.
@@ -36,7 +36,7 @@ func (s *Receiver) of(rule string) chan time.Time {
 	return s.first[rule]
 }
 
-// heard notes a notification.
+// heard notes the time of a notification.
 func (s *Receiver) heard(rule string, at time.Time) {
 	select {
 	case s.of(rule) <- at:

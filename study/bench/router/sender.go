@@ -17,7 +17,7 @@ import (
 type sender struct {
 	socket   int
 	protocol int
-	owed     int // bytes that TCP did not take yet
+	owed     int // bytes that the TCP socket did not take yet
 	length   int // of its last message
 }
 
@@ -62,7 +62,7 @@ func (s *sender) close() {
 	}
 }
 
-// write sends one message; of TCP, as much of what is owed as the socket takes.
+// write sends one message; by TCP, as much of it and of earlier messages as the socket takes.
 func (s *sender) write(buffer []byte, length int) error {
 	if s.protocol == unix.IPPROTO_TCP {
 		s.owed, s.length = s.owed+length, length
