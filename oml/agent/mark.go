@@ -36,8 +36,8 @@ import (
 //
 // An entry is written before the batch can be sent. If the process is killed before that, or the disk refuses the
 // entry, the next process finds the batch in the spool, which deletes no batch without an entry. Entries of one
-// stream are written in the order of its batches: one entry shows that the spool no longer needs its batch and the
-// earlier ones.
+// stream are written in the order of its batches: one entry shows that the progress no longer depends on earlier
+// batches in the spool.
 type marks struct {
 	path string
 	log  *slog.Logger

@@ -115,8 +115,8 @@ func (r *Router) trace(names []string, links *[]link.Link) error {
 }
 
 // RecordCauses starts or stops recording the causes of coffee breaks. Recording costs two runs of a program for
-// each softirq, and one for each switch between processes. A break that began before has only the causes recorded
-// since.
+// each softirq, and one for each switch between processes. A break that began before has only the causes that were
+// recorded during it.
 func (r *Router) RecordCauses(on bool) error {
 	var since uint64
 	var err error
