@@ -13,18 +13,18 @@ import (
 	"pillion.dev/server/web"
 )
 
-// presence is what a server says of itself.
+// presence is the announcement that a server of a fleet sends to the others.
 type presence struct {
 	Name    string    `json:"name"`
 	Version string    `json:"version"`
 	Started time.Time `json:"started"`
 	Leads   bool      `json:"leads"`
-	Term    uint64    `json:"term,omitempty"` // revision of its lease
+	Term    uint64    `json:"term,omitempty"` // revision of its lease as the leader
 	Since   time.Time `json:"since,omitzero"`
-	// Rows that it has stored, Agents that are connected to it.
+	// Rows is the number of rows that it has stored, Agents the number of agents connected to it.
 	Rows   uint64 `json:"rows"`
 	Agents int    `json:"agents"`
-	// Wants are the streams of which it shows rows that others store.
+	// Wants are the streams that it shows live, also if another server stores their rows.
 	Wants []string  `json:"wants,omitempty"`
 	at    time.Time // when it was received
 }
@@ -33,9 +33,10 @@ const (
 	// announceEvery is how often a server announces itself, goneAfter the silence after which it counts as gone.
 	announceEvery = time.Second
 	goneAfter     = 4 * time.Second
-	// leaderless is how long a fleet without a leader is healthy.
+	// leaderless is how long a fleet without a leader still counts as healthy.
 	leaderless = 10 * time.Second
-	// Bounds of what others may say.
+	// Limits of received announcements: bytes of a name or version, servers, and the silence after which
+	// a server is removed from the list.
 	nameMost    = 300
 	serversMost = 1000
 	forgetAfter = time.Hour
@@ -67,7 +68,8 @@ func (f *fleet) announce(ctx context.Context) {
 	}
 }
 
-// hear notes the announcement of a server. Calls to a former leader are not answered.
+// hear records the announcement of a server. If a leader with a later term announces itself, it cancels
+// the calls in progress, because the former leader no longer answers them.
 func (f *fleet) hear(text []byte, at time.Time) {
 	var p presence
 	if err := json.Unmarshal(text, &p); err != nil || p.Name == "" || len(p.Name) > nameMost || len(p.Version) > nameMost {
@@ -100,7 +102,7 @@ func (f *fleet) hear(text []byte, at time.Time) {
 	}
 }
 
-// servers are those that are there, by name.
+// servers returns the servers that announced themselves within goneAfter, sorted by name.
 func (f *fleet) servers() (all []presence) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -125,14 +127,14 @@ func (f *fleet) wanted(stream string) bool {
 	return false
 }
 
-// lastLed is when any leader, and when a leader other than this server, last announced itself.
+// lastLed returns when any leader, and when a leader other than this server, last announced itself.
 func (f *fleet) lastLed() (any, other time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.led, f.ledByOther
 }
 
-// health is the part of the health about the fleet, if there is one.
+// health reports the state of the fleet, for the health page; nil without a fleet.
 func (f *fleet) health() []web.Part {
 	if f == nil {
 		return nil
@@ -161,7 +163,7 @@ func (f *fleet) health() []web.Part {
 	return parts
 }
 
-// figures are the metrics of the fleet, if there is one.
+// figures returns the metrics of the fleet; nil without a fleet.
 func (f *fleet) figures() []web.Figure {
 	if f == nil {
 		return nil

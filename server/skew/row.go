@@ -14,7 +14,7 @@ import (
 	"pillion.dev/measure/skew"
 )
 
-// sampleOf is a row of clock_pairs.
+// sampleOf returns an estimate as a row of measure.ClockPairs.
 func sampleOf(source, destination string, e skew.Estimate) measure.Sample {
 	bound, directions := measure.Value{}, uint32(1)
 	if e.Both {
@@ -28,7 +28,7 @@ func sampleOf(source, destination string, e skew.Estimate) measure.Sample {
 	}
 }
 
-// estimateOf is the estimate in a row with the columns of measure.ClockPairs.
+// estimateOf returns the estimate in a row with the columns of measure.ClockPairs, in their order.
 func estimateOf(row []measure.Value) skew.Estimate {
 	e := skew.Estimate{
 		Until: row[0].Time(), Segment: row[3].Time(), Since: row[4].Time(),
@@ -44,14 +44,15 @@ type Exporter interface {
 }
 
 const (
-	// storedMost bounds the stored estimates that are read: of a week, at one in half a minute.
+	// storedMost bounds the estimates that are read: one week with an estimate every 30 s.
 	storedMost = 20_160
-	// earlier and later than a range estimates may be that hold in it.
+	// An estimate can apply to a time range if it is at most earlier older than its start and at most
+	// laterBy newer than its end.
 	earlier = 2 * time.Minute
 	laterBy = 11 * time.Minute
 )
 
-// Stored reads the stored estimates that hold in a range, the newest ones if there are too many.
+// Stored reads the stored estimates that can apply to a time range, the newest ones if there are more than storedMost.
 func Stored(ctx context.Context, from Exporter, source, destination string, start, end time.Time) (list []skew.Estimate, err error) {
 	var columns []string
 	for _, field := range measure.ClockPairs.Fields {

@@ -11,8 +11,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// sealer encrypts items, so that whoever reads or writes the bucket without the key of the
-// certificate authority learns and changes nothing, except that older values may be put back.
+// sealer encrypts and authenticates the items of the bucket with keys derived from the key of the
+// certificate authority. Without it, nobody can read or forge a value, but an old value can be replayed.
 type sealer struct {
 	secret  []byte
 	encoder *zstd.Encoder
@@ -20,14 +20,14 @@ type sealer struct {
 }
 
 const (
-	// sealFormat begins each value: AES-256-GCM of what Zstandard compresses.
+	// sealFormat is the first byte of each value: the rest is compressed by Zstandard, then encrypted by AES-256-GCM.
 	sealFormat = 1
 	keyLength  = 32
-	// openedMost bounds an item, bytes.
+	// openedMost is the maximum size of a decompressed item, bytes.
 	openedMost = 256 << 20
 )
 
-// errSealed is a value that this server cannot read.
+// errSealed is returned for a value that this server cannot decrypt or authenticate.
 var errSealed = errors.New("the value was not sealed with the key of this certificate authority, or was changed")
 
 func newSealer(secret []byte) (*sealer, error) {
@@ -39,8 +39,8 @@ func newSealer(secret []byte) (*sealer, error) {
 	return &sealer{secret, encoder, decoder}, err
 }
 
-// aead has a key of its own for each item, so that values cannot be exchanged, and random
-// nonces suffice.
+// aead returns the cipher of an item. Its key is derived from the item's name, so that the values
+// of two items cannot be exchanged, and so few values share a key that random nonces suffice.
 func (s *sealer) aead(name string) (cipher.AEAD, error) {
 	key, err := hkdf.Key(sha256.New, s.secret, nil, "pillion state 1 "+name, keyLength)
 	if err != nil {
