@@ -8,14 +8,14 @@ import (
 )
 
 // SealLength is the length of the seal that follows a path probe, in bytes: the number of the
-// key (8), and a tag (16). Other probes have zeros there, or nothing.
+// key (8, big-endian) and a tag (16). A probe without a seal has zeros there, or ends before it.
 const SealLength = 8 + sealTag
 
 const sealTag = 16
 
-// A ProbeKey seals path probes, so that an answer proves who gave it. Both are derived from a
-// secret that the two agents share, by HMAC-SHA-256 (RFC 2104): the tag is truncated to 128
-// bits.
+// A ProbeKey authenticates path probes, so that an answer proves which agent sent it. The number of
+// the key and the key of the MAC are derived from a secret that the two agents share. The tag is an
+// HMAC-SHA-256 (RFC 2104) truncated to 128 bits.
 type ProbeKey struct {
 	number uint64
 	mac    []byte
@@ -31,11 +31,11 @@ func NewProbeKey(secret []byte) ProbeKey {
 	return ProbeKey{binary.BigEndian.Uint64(derive("pillion path probe number")) | 1, derive("pillion path probe")}
 }
 
-// Number tells keys apart; it is public.
+// Number identifies the key; it is not secret.
 func (k ProbeKey) Number() uint64 { return k.number }
 
-// Seal appends the seal to a probe. Address is the address of the probe's destination, and agent
-// the one that is expected there.
+// Seal appends the seal to a probe. The address is the probe's destination, and agent is the name of
+// the agent that is expected there.
 func (k ProbeKey) Seal(probe []byte, address netip.Addr, agent string) []byte {
 	tag := k.tag(probe, address, agent)
 	return append(binary.BigEndian.AppendUint64(probe, k.number), tag[:]...)
@@ -50,7 +50,7 @@ func (k ProbeKey) Verify(datagram []byte, address netip.Addr, agent string) bool
 	return hmac.Equal(tag[:], datagram[ProbeLength+8:ProbeLength+SealLength])
 }
 
-// SealNumber returns the number of the key by which a datagram is sealed; 0: it is not.
+// SealNumber returns the number of the key with which a datagram is sealed, or 0 if it has no seal.
 func SealNumber(datagram []byte) uint64 {
 	if len(datagram) < ProbeLength+SealLength {
 		return 0
@@ -58,7 +58,8 @@ func SealNumber(datagram []byte) uint64 {
 	return binary.BigEndian.Uint64(datagram[ProbeLength:])
 }
 
-// tag is over everything but what a destination program may change on the way.
+// tag returns the tag over the probe, the destination address and the agent's name. It leaves out the
+// bytes of a question that a destination program rewrites on the way.
 func (k ProbeKey) tag(probe []byte, address netip.Addr, agent string) (tag [sealTag]byte) {
 	h := hmac.New(sha256.New, k.mac)
 	fixed := [ProbeLength]byte(probe)
