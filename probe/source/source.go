@@ -1,9 +1,9 @@
 // Package source marks the packets that leave a device, so that a destination
-// elsewhere can say how long they were on the way and which of them are missing.
+// can measure their one-way delay, loss and reordering.
 //
-// A BPF program at TC egress does the work; this package loads it, tells it what
-// to mark and reads what it counted. It sends nothing and measures nothing
-// itself. What goes into a packet is described in package wire.
+// A BPF program at TC egress writes the marks; this package loads it, configures what
+// it marks and reads its counters. It sends nothing and measures nothing
+// itself. Package wire describes the format of marks.
 package source
 
 import (
@@ -29,19 +29,19 @@ import (
 	"pillion.dev/wire/fivetuple"
 )
 
-// Defaults.
+// Defaults of Settings.Flows, Settings.Paths (both in entries) and of the time after which an idle flow ends.
 const (
 	DefaultFlows = 65536
 	DefaultPaths = 16384
 	DefaultIdle  = time.Minute
 )
 
-// ProbeMark is the firewall mark (SO_MARK) of packets that are left alone: those
-// that Pillion sends itself to find a path, of which many are to end on the way.
+// ProbeMark is the firewall mark (SO_MARK) of packets that the program never marks: the probes
+// with which Pillion traces a path, many of which expire at a router on purpose.
 const ProbeMark = 0x50696c6c
 
-// PathProbeMark is the firewall mark of probes that get a mark in an encoding, whatever
-// the rules and validations say.
+// PathProbeMark is the firewall mark (SO_MARK) of path probes that the program marks in the given
+// encoding, regardless of rules and validations.
 func PathProbeMark(e wire.Encoding) uint32 { return ProbeMark + 1 + uint32(e) }
 
 // Settings say what to mark. They hold for the life of a Source.
@@ -50,23 +50,23 @@ type Settings struct {
 	Policy
 	// Port is the destination port of the udp encoding; 0 means wire.Port.
 	Port uint16
-	// Rules choose packets; one that fits is enough. None: every packet, and
-	// SetRules cannot change it.
+	// Rules select the packets to mark: a packet has to match one of them. Without rules every
+	// packet is marked, and SetRules cannot change that.
 	Rules []fivetuple.Filter
 	// StartEmpty marks no packet until SetRules.
 	StartEmpty bool
-	// Flows is the size of the flow table; 0 means DefaultFlows. The entry that
-	// was used longest ago makes room for a new one.
+	// Flows is the size of the flow table, in entries; 0 means DefaultFlows. A new flow replaces
+	// the least recently used entry if the table is full.
 	Flows int
-	// Paths is the size of the table of validated paths, a destination in an encoding each; 0 means
-	// DefaultPaths. Each takes about 100 bytes from the beginning.
+	// Paths is the size of the table of validated paths, one entry for each destination and encoding;
+	// 0 means DefaultPaths. An entry takes about 100 bytes, which are allocated when the source opens.
 	Paths int
 	// ValidatePaths uses an encoding towards a destination only after SetValidation says
 	// that packets marked in it arrive there.
 	ValidatePaths bool
-	// Keys of tags, by destination.
+	// Keys authenticate the marks of packets to a destination prefix (Policy.Tagged).
 	Keys map[netip.Prefix]wire.Key
-	// Clsact uses the older hook although the kernel has tcx.
+	// Clsact attaches the programs as clsact filters even if the kernel has tcx.
 	Clsact bool
 }
 
@@ -74,15 +74,15 @@ type Settings struct {
 type Source struct {
 	device  hook.Device
 	objects objects
-	// settings are what Open was given.
+	// settings are the arguments of Open.
 	settings    Settings
 	everyPacket bool
-	// variants are what is loaded by index of policy, of those that there are: places.
+	// variants are the programs of each policy, by its index; places lists the indexes in use.
 	variants   [PoliciesMax]*variant
 	places     []int
 	samplings  [PoliciesMax]wire.Sampling
 	dispatcher dispatcher
-	// entry and returning are the programs for packets that leave and for those that enter.
+	// entry and returning are the programs at egress and at ingress.
 	entry, returning *ebpf.Program
 	egress           *hook.Attachment
 	ingress          *hook.Attachment
@@ -92,8 +92,8 @@ type Source struct {
 	choice           uint32
 	state            uint32
 	cleared          cleared
-	// loaded are the policies that there ever were, since is what their counters said when those
-	// in force began.
+	// loaded marks the indexes at which a policy was ever loaded; since has the counters of each
+	// index at the time when its present policy took effect.
 	loaded [PoliciesMax]bool
 	since  [PoliciesMax]PolicyTally
 	// validated counts the changes of validations.
@@ -104,7 +104,7 @@ type Source struct {
 	tagged    bool
 	probing   atomic.Pointer[probing]
 	keys      map[netip.Prefix]wire.Key
-	// tables is held while flows are read or removed.
+	// tables guards the flow tables while flows are read or removed.
 	tables   sync.Mutex
 	sent     map[flow.Raw]sentFlow // as last read by Sent
 	blocks   block.Reader
@@ -112,7 +112,8 @@ type Source struct {
 	readings uint64 // calls of Sent
 }
 
-// objects are what every source needs of the compiled file; connections are the rest.
+// objects are the programs and maps of the compiled object file that every source needs. The type
+// connections has the programs that mark TCP connections.
 type objects struct {
 	SourceTc      *ebpf.Program `ebpf:"source_tc"`
 	SourceGeneral *ebpf.Program `ebpf:"source_general"`
@@ -122,7 +123,7 @@ type objects struct {
 
 	sourceMaps
 	sourceVariables
-	// The maps behind the variables.
+	// The maps in which the kernel keeps the global variables.
 	Constants *ebpf.Map `ebpf:".rodata"`
 	Zeroed    *ebpf.Map `ebpf:".bss"`
 	Data      *ebpf.Map `ebpf:".data"`
@@ -133,7 +134,7 @@ func (o *objects) Close() error {
 		o.sourceMaps.Close(), o.Constants.Close(), o.Zeroed.Close(), o.Data.Close())
 }
 
-// shared are the maps by name that the programs of all policies have in common.
+// shared returns the maps that the programs of all policies have in common, by name.
 func (o *objects) shared() map[string]*ebpf.Map {
 	maps := map[string]*ebpf.Map{".bss": o.Zeroed, ".data": o.Data}
 	fields := reflect.ValueOf(o.sourceMaps)
@@ -145,7 +146,7 @@ func (o *objects) shared() map[string]*ebpf.Map {
 	return maps
 }
 
-// Try loads the programs for a device, without attaching them: the kernel accepts them, or the error says why not.
+// Try loads the programs without attaching them, and returns the kernel's error if it rejects them.
 func Try() error {
 	all := Settings{
 		Policy: Policy{Modules: wire.Delay | wire.Loss, Encodings: wire.Encodings(), Tagged: true},
@@ -226,7 +227,7 @@ func (s *Source) start(settings Settings) error {
 	return err
 }
 
-// prepare is all that comes before the first packet.
+// prepare configures the programs before they are attached.
 func (s *Source) prepare(settings Settings) error {
 	if err := s.Follow(s.device); err != nil {
 		return err
@@ -245,7 +246,7 @@ func (s *Source) prepare(settings Settings) error {
 	return s.Sample(settings.Sampling)
 }
 
-// checkIngress refuses a number that a mark cannot name.
+// checkIngress rejects an ingress number that the marks of the policy cannot carry.
 func (p *Policy) checkIngress() error {
 	_, size, err := module.Options(p.Extra)
 	switch {
@@ -261,13 +262,13 @@ func (p *Policy) checkIngress() error {
 	return nil
 }
 
-// Lengths of the option that names the ingress: behind a mark, and in a header of IPv6.
+// Lengths of the option with the ingress number, bytes: behind a mark, and padded in an IPv6 extension header.
 const (
 	ingressBytes  = 7
 	ingressPadded = 8
 )
 
-// check refuses settings that contradict each other.
+// check rejects settings that contradict each other.
 func (p *Policy) check() error {
 	if p.Modules == 0 || p.Modules > wire.Delay|wire.Loss {
 		return fmt.Errorf("no modules: %d", p.Modules)
@@ -281,7 +282,7 @@ func (p *Policy) check() error {
 	return cmp.Or(p.checkSparse(), p.checkAggregate(), p.checkBlocks(), p.checkIngress())
 }
 
-// specification returns the object with the constants of one policy, by its index.
+// specification returns the collection spec of the programs, with the constants of the policy of that index.
 func specification(device hook.Device, settings Settings, policy int) (*ebpf.CollectionSpec, error) {
 	if err := settings.check(); err != nil {
 		return nil, fmt.Errorf("open source: %w", err)
@@ -304,8 +305,8 @@ func specification(device hook.Device, settings Settings, policy int) (*ebpf.Col
 	spec.Maps[sourceMapValidations].MaxEntries = uint32(cmp.Or(settings.Paths, DefaultPaths))
 	spec.Maps[sourceMapEchoes].MaxEntries = uint32(settings.Flows)
 	spec.Maps[sourceMapModuleStates].MaxEntries = uint32(settings.Flows)
-	one := !settings.StartEmpty && len(settings.Rules) == 0           // policy, for good
-	if one && p.Flow == flow.All && settings.Modules&wire.Loss != 0 { // then flows have it with their numbers
+	one := !settings.StartEmpty && len(settings.Rules) == 0           // a single policy, which cannot change
+	if one && p.Flow == flow.All && settings.Modules&wire.Loss != 0 { // then the flow table has the numbers of each five-tuple
 		spec.Maps[sourceMapSendings].MaxEntries = 1
 	}
 	if one && !p.hasBlocks() {
@@ -355,8 +356,8 @@ func specification(device hook.Device, settings Settings, policy int) (*ebpf.Col
 	return spec, nil
 }
 
-// udpOptionFirst returns the families whose datagrams get an option rather than another encoding
-// of the list.
+// udpOptionFirst returns the IP versions whose UDP datagrams are marked by udp-option rather than by
+// another encoding of the list.
 func udpOptionFirst(list wire.EncodingList) (families wire.Class) {
 	for _, family := range []wire.Class{wire.ClassIPv4, wire.ClassIPv6} {
 		if first, ok := list.Choose(family | wire.ClassUDP); !ok || first == wire.UDPOption {
@@ -371,10 +372,10 @@ func stampShift(tick time.Duration) uint32 {
 	return uint32(math.Round(math.Log2(float64(time.Second) / float64(16*tick))))
 }
 
-// slotsMax is how many flows have a cache line of their own, 64 bytes each.
+// slotsMax is the largest number of slots: entries of flows that have a cache line (64 bytes) of their own.
 const slotsMax = 4096
 
-// slotsOf returns how many of the flows are in slots: a power of two, at most half.
+// slotsOf returns the number of slots of a table of flows: a power of two, at most half of the flows.
 func slotsOf(flows int) uint32 {
 	slots := uint32(1)
 	for slots < slotsMax && int(4*slots) <= flows {
@@ -389,8 +390,8 @@ const noEncoding = 0xff
 // encodingsMax is WIRE_ENCODINGS_MAX of wire.h.
 const encodingsMax = 16
 
-// encodingTable returns the encoding of each class of packets, by its index, and the bits of
-// those that occur in the list.
+// encodingTable returns the encoding of each class of packets, by the index of the class, and used,
+// which has a bit for each encoding in the list.
 func encodingTable(list wire.EncodingList) (table [wire.Classes]uint8, used uint32) {
 	for i := range table {
 		table[i] = noEncoding
@@ -406,7 +407,8 @@ func encodingTable(list wire.EncodingList) (table [wire.Classes]uint8, used uint
 	return table, used
 }
 
-// encodingsAfter returns for each encoding of the list the table of those behind it.
+// encodingsAfter returns for each encoding of the list the encodingTable of the encodings that
+// follow it in the list.
 func encodingsAfter(list wire.EncodingList) (after [encodingsMax * wire.Classes]uint8) {
 	for i := range after {
 		after[i] = noEncoding
@@ -421,9 +423,8 @@ func encodingsAfter(list wire.EncodingList) (after [encodingsMax * wire.Classes]
 // Forever is a lease without an end.
 const Forever = time.Duration(-1)
 
-// Renew lets the program mark packets for so long from now on, or Forever. It also
-// brings the clock up to date. A lease is a whole number of
-// the kernel's ticks, rounded up.
+// Renew lets the program mark packets until the lease has passed, or Forever. It also updates
+// the clock offset (FollowClock). The lease is rounded up to a whole number of kernel ticks.
 func (s *Source) Renew(lease time.Duration) error {
 	if err := s.renew(lease); err != nil {
 		return fmt.Errorf("renew lease: %w", err)
@@ -431,8 +432,8 @@ func (s *Source) Renew(lease time.Duration) error {
 	return nil
 }
 
-// FollowClock brings the distance between UTC and the kernel's monotonic clock up to date: the
-// program goes by the earlier one until then.
+// FollowClock updates the offset between UTC and the kernel's monotonic clock. The program uses
+// the previous offset until then.
 func (s *Source) FollowClock() error {
 	offset, err := s.clock.Follow()
 	if err != nil {
@@ -463,8 +464,8 @@ func (s *Source) renew(lease time.Duration) error {
 	return err
 }
 
-// Follow sets what the program knows of the device: its MTU, and whether buffers of UDP
-// tunnels leave it whole.
+// Follow gives the program the MTU of the device, and whether segmentation (GSO) buffers of UDP
+// tunnels leave the device unsegmented.
 func (s *Source) Follow(device hook.Device) error {
 	whole := uint32(0)
 	if device.WholeTunnels {
@@ -476,7 +477,7 @@ func (s *Source) Follow(device hook.Device) error {
 	return s.changed()
 }
 
-// changed makes the program check its flows again: rules or paths are others.
+// changed makes the program check its flows again after rules or paths have changed.
 func (s *Source) changed() error {
 	s.state++
 	if err := s.objects.RulesState.Set(s.state); err != nil {
@@ -488,8 +489,8 @@ func (s *Source) changed() error {
 // Present reports whether the programs are still on the device.
 func (s *Source) Present() (bool, error) { return s.egress.Present() }
 
-// Cost is what the programs on the device cost since they were loaded, where the kernel counts
-// it: each with those that it leads to.
+// Cost returns the processor time of the programs on the device since they were loaded, and whether
+// the kernel counts it. The time of a program includes the programs that it tail-calls.
 func (s *Source) Cost() (cost hook.Cost, counted bool, err error) {
 	programs := []*ebpf.Program{s.returning}
 	if s.dispatcher.Program != nil {
@@ -503,12 +504,12 @@ func (s *Source) Cost() (cost hook.Cost, counted bool, err error) {
 	return hook.CostOf(programs...)
 }
 
-// Clear takes programs off the device that a process left there: clsact filters outlive it.
+// Clear removes the programs that an ended process left on the device: clsact filters outlive it.
 func Clear(device hook.Device) error {
 	return errors.Join(hook.Clear(device, hook.Egress, "source_tc"), hook.Clear(device, hook.Ingress, "source_return"))
 }
 
-// Detach takes the programs off the device. What they counted can still be read.
+// Detach removes the programs from the device. Their counters can still be read.
 func (s *Source) Detach() error {
 	var err error
 	for _, v := range s.variants {
