@@ -10,7 +10,7 @@ import (
 	"pillion.dev/probe/destination"
 )
 
-// hopLine is one hop in one interval. Hop 0 is the whole path.
+// hopLine has the measurements of one hop in one interval. Hop 0 is the whole path.
 type hopLine struct {
 	Time       time.Time `json:"time"`
 	Src        string    `json:"src"`
@@ -23,7 +23,7 @@ type hopLine struct {
 	Packets    uint64    `json:"packets"`
 	Overflowed uint64    `json:"overflowed"`
 	Delay      hopTimes  `json:"delay_ns"`
-	// Uncertainty of the time stamps; the uncertainty of the clocks comes on top.
+	// Uncertainty due to the resolution of the time stamps, ns, without the uncertainty of the clocks.
 	Uncertainty int64 `json:"uncertainty_ns"`
 }
 
@@ -118,7 +118,7 @@ func overflowText(row *runner.HopRow) string {
 	return fmt.Sprintf(" (%d passed more routers than a trace has room for)", row.Overflowed)
 }
 
-// tracesText is a line about traces, where they were asked for.
+// tracesText is a line with the counters of IOAM traces; empty if traces are not read.
 func tracesText(t *destination.TraceTally) string {
 	if t == nil {
 		return ""

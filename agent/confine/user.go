@@ -11,11 +11,11 @@ import (
 	"syscall"
 )
 
-// DefaultUser is the user that the unprivileged part runs as if there is one of that name.
+// DefaultUser is the user that the unprivileged part runs as, if the host has a user of that name.
 const DefaultUser = "pillion"
 
-// fallbackID is used where there is none: from a range that systemd documents as unused, and
-// that containers have too.
+// fallbackID is the user and group ID of the unprivileged part on a host without DefaultUser. It is from a
+// range that systemd documents as unused, and below 65536, so that containers map it.
 const fallbackID = 60847
 
 // User that the unprivileged part runs as.
@@ -24,9 +24,8 @@ type User struct{ UID, GID int }
 // ErrUser marks a user that the unprivileged part cannot run as.
 var ErrUser = errors.New("cannot run as that user")
 
-// Choose returns the user of that name or number; without one, the owner of the folder, or
-// DefaultUser, or a number that nobody uses. A process that is not root can only choose its
-// own user.
+// Choose returns the user of the given name or ID. Without a name it is the owner of the folder unless
+// that is root, else DefaultUser, else fallbackID. A process that is not root can only choose its own user.
 func Choose(name, folder string) (User, error) {
 	self := User{os.Geteuid(), os.Getegid()}
 	if name != "" {
@@ -79,9 +78,9 @@ func ownerOf(path string) (User, error) {
 // ErrFolder marks a folder that cannot be handed to the unprivileged part.
 var ErrFolder = errors.New("not a folder of an agent")
 
-// Give makes the folder the user's, with what is in it, and creates it if there is none. It
-// leaves alone a folder that is the user's already, whose content is not trusted, and refuses
-// one that neither is empty nor has one of the contents.
+// Give changes the owner of the folder and of its content to the user, and creates a missing folder. It
+// does not touch a folder that the user already owns, because its content is not trusted. It
+// refuses a folder that is neither empty nor contains one of the named files (ErrFolder).
 func Give(folder string, to User, contents ...string) error {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return fmt.Errorf("create folder of the agent: %w", err)
@@ -117,13 +116,13 @@ func Give(folder string, to User, contents ...string) error {
 		if err != nil {
 			return err
 		}
-		// A file with another name elsewhere may be somebody else's.
+		// A file with a second hard link may belong to somebody else.
 		if info.Mode().IsRegular() && info.Sys().(*syscall.Stat_t).Nlink > 1 || !info.Mode().IsRegular() && !info.IsDir() || path == resolved {
 			return nil
 		}
 		return os.Lchown(path, to.UID, to.GID)
 	})
-	if err == nil { // the folder last: until then a repetition continues
+	if err == nil { // the folder last, so that the next start repeats an interrupted change
 		err = os.Lchown(resolved, to.UID, to.GID)
 	}
 	if err != nil {

@@ -2,9 +2,9 @@
 // capabilities, clock, disk and memory, network devices and the BPF programs on
 // them, and the paths to peers.
 //
-// It changes nothing on the host. Reading facts and judging them are separate
-// functions, so that the judgement can be tested without such a host. It takes no
-// part in a measurement: the server requests the checks, and so does the command line.
+// It changes nothing on the host. The functions that read the state of the host are separate from
+// the functions that judge it, so that tests can judge the state of any host. It takes no part in a
+// measurement: the server requests the checks, and so does the command line.
 package doctor
 
 import (
@@ -46,12 +46,12 @@ type Options struct {
 type part struct {
 	name string
 	run  func(context.Context) []session.Check
-	// heavy parts start when those before the first of them have ended: they would delay their answers.
+	// heavy parts would delay the results of others: they start after the parts before the first heavy one have ended.
 	heavy bool
 }
 
-// Check runs all checks in parallel and returns within 5 s. What cannot be
-// determined is a warning.
+// Check runs all checks in parallel and returns within 5 s. A check that cannot be carried out
+// is a warning.
 func Check(ctx context.Context, options Options) []session.Check {
 	options.Folder = cmp.Or(options.Folder, identity.DefaultFolder)
 	return examine(ctx, checkTimeout, []part{
@@ -69,7 +69,7 @@ func Check(ctx context.Context, options Options) []session.Check {
 	})
 }
 
-// examine runs the parts in parallel and keeps their order.
+// examine runs the parts in parallel and returns their checks in the order of parts.
 func examine(ctx context.Context, timeout time.Duration, parts []part) []session.Check {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -106,7 +106,7 @@ func examine(ctx context.Context, timeout time.Duration, parts []part) []session
 	return checks
 }
 
-// guarded turns a panic into a finding: a check must not crash the agent.
+// guarded runs a part and returns a warning if it panics: a check must not crash the agent.
 func (p part) guarded(ctx context.Context) (checks []session.Check) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -122,7 +122,7 @@ func ok(name, format string, values ...any) session.Check {
 	return session.Check{Name: name, Level: OK, Found: fmt.Sprintf(format, values...)}
 }
 
-// unknown is a check that could not be carried out.
+// unknown returns the warning for a check that could not be carried out.
 func unknown(name string, err error) session.Check {
 	check := session.Check{
 		Name: name, Level: Warning, Found: fmt.Sprintf("unknown: %v", err),

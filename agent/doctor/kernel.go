@@ -19,11 +19,11 @@ import (
 // feature is a kernel feature that the BPF programs use.
 type feature struct {
 	hook.Feature
-	// fallback says what happens without it; empty if it is required.
+	// fallback says what happens without an optional feature; empty if the feature is required.
 	fallback string
 }
 
-// optional are the features without which something else, or nothing, is available.
+// optional are the features without which the agent works with the fallback.
 var optional = []feature{
 	{hook.Feature{Name: "BPF netfilter links", Since: "6.4", Probe: func() error { return features.HaveProgramType(ebpf.Netfilter) }},
 		"router profiles are not available; everything else works"},
@@ -39,7 +39,7 @@ const oldAdvice = "install Linux 6.1 or later; uname -r shows the running kernel
 
 const withoutOptions = "TCP packets get the next encoding after tcp-option"
 
-// haveTCPCallbacks goes by the version: only a connection can tell.
+// haveTCPCallbacks compares the kernel version: a probe of the feature itself would need a TCP connection.
 func haveTCPCallbacks() error {
 	release, err := host.Kernel()
 	if err != nil {
@@ -88,7 +88,7 @@ func (f feature) judge(err error) session.Check {
 	return check
 }
 
-// Names of the checks that load the programs which would measure.
+// Names of the checks that load the BPF programs of a source and of a destination.
 const programSource, programDestination = "program source", "program destination"
 
 func checkProgram(name string, try func() error) []session.Check {
@@ -107,8 +107,8 @@ func judgeProgram(name string, err error) session.Check {
 	return unknown(name, err)
 }
 
-// readJIT loads an empty program and reports whether it was compiled. The sysctl is
-// only the fallback: not every network namespace has it.
+// readJIT loads a minimal program and reports whether the kernel compiled it to machine code. The sysctl
+// is only the fallback, because some network namespaces do not have it.
 func readJIT() (bool, error) {
 	program, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 		Type: ebpf.SocketFilter, License: "GPL",

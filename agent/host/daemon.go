@@ -16,18 +16,18 @@ import (
 // daemonTimeout bounds the wait for a hanging daemon.
 const daemonTimeout = 2 * time.Second
 
-// chronyTracking is the output of chronyc tracking.
+// chronyTracking is the output of chronyc tracking: the state of the clock according to chronyd.
 type chronyTracking struct {
 	reference    string
 	synchronised bool
-	// systemOffset is still to be corrected; lastOffset was measured at the last update,
-	// positive if the clock was ahead.
+	// systemOffset is the offset that chronyd is still correcting; lastOffset was measured at the last
+	// clock update, positive if the clock was ahead.
 	systemOffset, lastOffset, rmsOffset time.Duration
 	frequencyPPM                        float64
 	rootDelay, rootDispersion           time.Duration
 }
 
-// bound is the error bound of chronyc(1), assuming that the servers are right.
+// bound is the maximum clock error as chronyc(1) defines it, assuming that the time servers are right.
 func (t chronyTracking) bound() time.Duration {
 	return t.systemOffset.Abs() + t.rootDispersion + t.rootDelay/2
 }
@@ -41,7 +41,7 @@ func askChrony(ctx context.Context) (chronyTracking, bool) {
 	return tracking, err == nil
 }
 
-// ask runs a tool, if it is installed, and returns its output.
+// ask runs a tool for at most daemonTimeout and returns its output, or an error if the tool is not installed.
 func ask(ctx context.Context, tool string, arguments ...string) (string, error) {
 	path, err := exec.LookPath(tool)
 	if err != nil {
@@ -95,7 +95,7 @@ func parseChrony(text string) (chronyTracking, error) {
 	return t, nil
 }
 
-// seconds limits the value, so that sums of several durations do not overflow.
+// seconds converts a value in s. It rejects values above 10^9 s, so that sums of several durations do not overflow.
 func seconds(value float64) (time.Duration, error) {
 	const most = 1e9
 	if !(math.Abs(value) <= most) {
@@ -104,7 +104,7 @@ func seconds(value float64) (time.Duration, error) {
 	return time.Duration(math.Round(value * 1e9)), nil
 }
 
-// ptpStatus is ptp4l's TIME_STATUS_NP.
+// ptpStatus has fields of ptp4l's management message TIME_STATUS_NP (pmc(8)).
 type ptpStatus struct {
 	offset      time.Duration // from the master
 	present     bool          // there is a grandmaster
@@ -126,7 +126,7 @@ func askPTP(ctx context.Context) (ptpStatus, bool) {
 	return status, err == nil
 }
 
-// parsePTP parses lines of a name and a value.
+// parsePTP parses the output of pmc: lines with a name and a value, the offset in ns.
 func parsePTP(text string) (ptpStatus, error) {
 	values := map[string]string{}
 	for line := range strings.Lines(text) {

@@ -15,25 +15,25 @@ import (
 	"pillion.dev/internal/genl"
 )
 
-// ioamUnset is the kernel's default of ioam6_id: all 24 bits.
+// ioamUnset is the kernel's default of ioam6_id, which means that no identifier is set: all 24 bits are ones.
 const ioamUnset = 0xffffff
 
 const ioamFolder = "/proc/sys/net/ipv6"
 
 // IOAM is how the host fills in the IOAM traces of packets that it forwards (RFC 9197).
 type IOAM struct {
-	// Available: the kernel can (since Linux 5.15).
+	// Available says that the kernel supports IOAM (since Linux 5.15).
 	Available bool
 	// ID of the node; 0 if none is set.
 	ID uint32
-	// Devices are those on which it fills in traces of packets that arrive, but for lo.
+	// Devices are the interfaces, except lo, on which the host fills in the traces of incoming packets.
 	Devices []string
-	// Namespaces are those in which it does.
+	// Namespaces are the IOAM namespaces of which the host fills in traces.
 	Namespaces []uint16
 }
 
-// ReadIOAM reads the settings. Namespaces need privileges: if only these are unknown, the error
-// wraps ErrNamespaces.
+// ReadIOAM reads the settings of the kernel. Listing namespaces takes privileges: if only the namespaces are
+// unknown, the error wraps ErrNamespaces.
 func ReadIOAM() (IOAM, error) {
 	state, err := readIOAM(ioamFolder)
 	if err != nil || !state.Available {
@@ -48,7 +48,7 @@ func ReadIOAM() (IOAM, error) {
 // ErrNamespaces is returned if the IOAM namespaces cannot be listed.
 var ErrNamespaces = errors.New("list ioam namespaces")
 
-// readIOAM reads what is in a folder of settings.
+// readIOAM reads the identifier and the interfaces from a folder such as ioamFolder.
 func readIOAM(folder string) (IOAM, error) {
 	text, err := os.ReadFile(filepath.Join(folder, "ioam6_id"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -71,7 +71,7 @@ func readIOAM(folder string) (IOAM, error) {
 	}
 	for _, path := range settings {
 		device := filepath.Base(filepath.Dir(path))
-		if device == "all" || device == "default" || device == "lo" { // of which only default matters, to devices to come
+		if device == "all" || device == "default" || device == "lo" { // all has no effect; default is for new devices
 			continue
 		}
 		if text, err := os.ReadFile(path); err == nil && strings.TrimSpace(string(text)) == "1" {
@@ -81,7 +81,7 @@ func readIOAM(folder string) (IOAM, error) {
 	return state, nil
 }
 
-// Generic netlink of IOAM, from the kernel's include/uapi/linux/ioam6_genl.h.
+// Constants of generic netlink for IOAM, from the kernel's include/uapi/linux/ioam6_genl.h.
 const (
 	ioamFamily         = "IOAM6"
 	ioamVersion        = 1

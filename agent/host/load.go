@@ -17,13 +17,13 @@ import (
 // Load is one reading of the load of the host.
 type Load struct {
 	Time time.Time
-	// BusyPercent of all processors since the previous reading; negative without one.
+	// BusyPercent is the utilisation of all processors since the previous reading; negative without one.
 	BusyPercent         float64
 	CPUs                int
 	Load1               float64
-	MemoryTotal, Memory uint64 // bytes
-	Swap                uint64 // bytes in use
-	busy, all           float64
+	MemoryTotal, Memory uint64  // bytes; Memory is in use, not available to programs
+	Swap                uint64  // bytes in use
+	busy, all           float64 // processor times since the host started, s
 }
 
 // ReadHost reads the load of the host; rates are relative to the previous reading.
@@ -57,7 +57,7 @@ func ReadHost(previous *Load) (*Load, error) {
 	return l, nil
 }
 
-// Samples is one sample of measure.Host.
+// Samples returns the reading as a row of measure.Host.
 func (l *Load) Samples() []measure.Sample {
 	return []measure.Sample{{
 		measure.TimeValue(l.Time),
@@ -70,7 +70,7 @@ func (l *Load) Samples() []measure.Sample {
 	}}
 }
 
-// percent is null without a previous reading.
+// percent returns a percentage, or null if it is negative: there was no previous reading.
 func percent(v float64) measure.Value {
 	if v < 0 {
 		return measure.Value{}
@@ -78,8 +78,7 @@ func percent(v float64) measure.Value {
 	return measure.Float64Value(v)
 }
 
-// ReadInterfaces reads the counters of all interfaces, one sample of measure.Interfaces
-// each.
+// ReadInterfaces reads the counters of all interfaces: one row of measure.Interfaces for each.
 func ReadInterfaces() ([]measure.Sample, error) {
 	counters, err := net.IOCounters(true)
 	if err != nil {

@@ -57,8 +57,8 @@ const (
 	servicePath   = "/pillion.v1.EnrolService/"
 )
 
-// callAny makes a request to the first of the servers, separated by commas, that can be reached, and
-// returns which that is.
+// callAny makes a request to the first reachable server of a list separated by commas, and returns
+// that server's address.
 func callAny(ctx context.Context, config *tls.Config, servers, method string, message, answer any) (server string, err error) {
 	var unreached []error
 	for server = range strings.SplitSeq(servers, ",") {
@@ -73,7 +73,7 @@ func callAny(ctx context.Context, config *tls.Config, servers, method string, me
 	return server, fmt.Errorf("none of %d servers responds: %w", len(unreached), errors.Join(unreached...))
 }
 
-// call makes one request to a server, on a connection of its own.
+// call makes one request to a server on a new connection.
 func call(ctx context.Context, config *tls.Config, server, method string, message, answer any) error {
 	body, err := json.Marshal(message)
 	if err != nil {
@@ -107,7 +107,7 @@ func call(ctx context.Context, config *tls.Config, server, method string, messag
 	return err
 }
 
-// unreachable is the error of a call without a response.
+// unreachable converts the error of a call without a response to one of this package.
 func unreachable(err error) error {
 	var notTLS tls.RecordHeaderError
 	var lookup *net.DNSError
@@ -119,7 +119,7 @@ func unreachable(err error) error {
 	case errors.As(err, &lookup):
 		return fmt.Errorf("%w: %w", ErrUnreachable, lookup)
 	}
-	var request *url.Error // repeats the URL, which the caller names
+	var request *url.Error // its text has the URL, which the caller's message has already
 	if errors.As(err, &request) {
 		err = request.Err
 	}

@@ -27,7 +27,7 @@ type Options struct {
 	Server string
 	// Token is the join token.
 	Token string
-	// Name of the agent; default NodeName of Node, or the host name up to the first dot.
+	// Name of the agent; default: NodeName(Node), or without Node the host name up to the first dot.
 	Name string
 	// Node is the name of this host in Kubernetes; empty if it has none.
 	Node string
@@ -123,7 +123,7 @@ func enrol(ctx context.Context, server string, options Options) (*Identity, erro
 	if err := i.use(d); err != nil {
 		return nil, fmt.Errorf("invalid response of the server: %w", err)
 	}
-	for range 2 { // twice, so that the previous version of the file has the same content
+	for range 2 { // twice, so that the backup of the previous version has the same content
 		if err := save(i.path, d); err != nil {
 			return nil, err
 		}
@@ -181,10 +181,10 @@ func serverAddresses(text string) (string, error) {
 	return strings.Join(all, ","), nil
 }
 
-// serversMax bounds the servers in a list, and so the time until a call finds that none of them responds.
+// serversMax bounds the servers in a list, and thereby the time until callAny fails if none of them responds.
 const serversMax = 16
 
-// share reports whether two lists of servers have one in common.
+// share reports whether two lists of servers, separated by commas, have a server in common.
 func share(a, b string) bool {
 	other := strings.Split(b, ",")
 	return slices.ContainsFunc(strings.Split(a, ","), func(server string) bool { return slices.Contains(other, server) })

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// nameMax is the maximum length of the name of an agent.
+// nameMax is the maximum length of the name of an agent, bytes.
 const nameMax = 63
 
 // NodeName returns the name of the agent of a Kubernetes node. Names of nodes are DNS names of up
-// to 253 bytes and unique in a cluster; names of agents have neither dots nor so many bytes. So dots
-// become hyphens, and the end of a longer name becomes a hash of the whole name.
+// to 253 bytes, unique in a cluster; names of agents have no dots and at most nameMax bytes. So dots
+// become hyphens, and a hash of the whole name replaces the end of a longer name.
 func NodeName(node string) string {
 	name := strings.ReplaceAll(node, ".", "-")
 	if len(name) <= nameMax {

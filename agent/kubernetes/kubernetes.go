@@ -1,11 +1,11 @@
 // Package kubernetes names the addresses of the pods of this node: it lists and watches them
 // through the API of the cluster, and reads labels of the node.
 //
-// It needs the rights to get, list and watch pods and to get its node, no others, and changes nothing
-// in the cluster. What it cannot read or does not understand it reports and tries again: it never keeps
-// the agent from measuring.
+// It needs only the rights to get, list and watch pods and to get its node, and changes nothing in the
+// cluster. It logs failed requests and invalid answers and tries again: they never keep the agent from
+// measuring.
 //
-// In the flow it stands between the API of the cluster and the point pods.
+// In the flow it stands between the API of the cluster and the measurement point "pods".
 package kubernetes
 
 import (
@@ -23,7 +23,7 @@ import (
 
 // Config says how the API is reached.
 type Config struct {
-	// Enabled: pods of this node are named.
+	// Enabled says that addresses get the names of the pods of this node.
 	Enabled bool `yaml:"enabled"`
 	// API is the https URL of the API; default: the API of this pod's cluster.
 	API string `yaml:"api"`
@@ -35,10 +35,10 @@ type Config struct {
 	NodeLabels []string `yaml:"node_labels"`
 }
 
-// DefaultNodeLabels are the keys of labels that say where a node is.
+// DefaultNodeLabels are the keys of the well-known labels with the region and the zone of a node.
 var DefaultNodeLabels = []string{"topology.kubernetes.io/region", "topology.kubernetes.io/zone"}
 
-// Where the cluster puts what identifies a pod to the API.
+// Files with the credentials of a pod's service account, in the container.
 const (
 	account          = "/var/run/secrets/kubernetes.io/serviceaccount/"
 	DefaultTokenFile = account + "token"
@@ -81,17 +81,17 @@ func (c Config) Complete(node string) (Config, error) {
 	return c, nil
 }
 
-// Pod is a pod of this node with addresses of its own.
+// Pod identifies a pod of this node that has its own addresses rather than the node's.
 type Pod struct{ Namespace, Name string }
 
-// Name says that a pod has an address, or no longer has it.
+// Name is an address and its pod. Held says whether the pod has the address, or no longer has it.
 type Name struct {
 	Address netip.Addr
 	Pod     Pod
 	Held    bool
 }
 
-// nameMax is the maximum length of the name of an object, namespaceMax of the name of a namespace.
+// nameMax and namespaceMax are the maximum lengths, bytes, of the names of an object and of a namespace.
 const nameMax, namespaceMax = 253, 63
 
 // validName reports whether text can name an object.

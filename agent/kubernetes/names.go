@@ -12,12 +12,12 @@ import (
 // 110 pods.
 const podsMax, namesMax = 1000, 1000
 
-// names are the pods of this node and who holds which address.
+// names has the pods of this node, and in held the pod that has each address.
 type names struct {
 	mu   sync.Mutex
 	pods map[Pod]pod
 	held map[netip.Addr]Pod
-	// left are pods and addresses beyond the limits.
+	// left is the number of pods and addresses that were left out because of the limits.
 	left int
 }
 
@@ -51,7 +51,8 @@ func (n *names) remove(p Pod) []Name {
 	return n.update()
 }
 
-// update determines which pod holds each address. It goes through all pods, since a node has few.
+// update determines which pod has each address, the newer one if two pods report the same address, and
+// returns the changes. It iterates over all pods, since a node has few.
 func (n *names) update() (changes []Name) {
 	maps.DeleteFunc(n.pods, func(_ Pod, p pod) bool { return len(p.addresses) == 0 })
 	next, by := map[netip.Addr]Pod{}, map[netip.Addr]pod{}
@@ -87,7 +88,7 @@ func (n *names) update() (changes []Name) {
 	return changes
 }
 
-// all are the addresses that pods hold.
+// all returns the addresses of pods, sorted by address.
 func (n *names) all() (all []Name) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -98,7 +99,7 @@ func (n *names) all() (all []Name) {
 	return all
 }
 
-// beyond is the number of pods and addresses beyond the limits.
+// beyond returns the number of pods and addresses that were left out because of the limits.
 func (n *names) beyond() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()

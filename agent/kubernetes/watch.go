@@ -18,27 +18,27 @@ import (
 	"pillion.dev/session"
 )
 
-// Watcher follows the pods of a node. Config is complete; all fields are required.
+// Watcher follows the pods of a node. All exported fields are required; Config is a result of Config.Complete.
 type Watcher struct {
 	Config Config
 	// Node is the name of this node.
 	Node string
 	// Token reads the token of the API.
 	Token func() ([]byte, error)
-	// Changed takes what has changed.
+	// Changed is called with each set of changes.
 	Changed func(changes []Name)
 	Log     *slog.Logger
 
 	names  names
 	labels atomic.Pointer[map[string]string]
-	// pause waits; nil: for the given time. Tests replace it in order not to wait.
+	// pause replaces the wait between requests in tests; nil outside of tests.
 	pause func(ctx context.Context, wait time.Duration)
-	// full: the log says that there are more pods than the limit. bad: it names an invalid pod.
+	// full and bad say that the log already has a warning about too many pods, and about an invalid pod.
 	full, bad bool
 }
 
 const (
-	// Pauses after consecutive failures double from the first to the second.
+	// Pauses after consecutive failures double from pauseMin to pauseMax.
 	pauseMin, pauseMax = time.Second, time.Minute
 	// watchTime is the time after which the API ends a watch, which is then started again.
 	watchTime = 5 * time.Minute
@@ -48,10 +48,10 @@ const (
 	pagesMax = 4 * podsMax / pageSize
 )
 
-// Names are the addresses that pods of the node hold, as far as is known.
+// Names returns the known addresses of pods of the node, sorted by address.
 func (w *Watcher) Names() []Name { return w.names.all() }
 
-// NodeLabels are the labels among Config.NodeLabels that the node had last.
+// NodeLabels returns the labels in Config.NodeLabels that the node had at the last successful request.
 func (w *Watcher) NodeLabels() map[string]string {
 	if labels := w.labels.Load(); labels != nil {
 		return maps.Clone(*labels)
@@ -60,7 +60,7 @@ func (w *Watcher) NodeLabels() map[string]string {
 }
 
 // Run follows the pods and labels until the context ends. Failures are logged, and followed by
-// attempts at increasing intervals; what was known stays known.
+// attempts at increasing intervals; known addresses and labels are kept meanwhile.
 func (w *Watcher) Run(ctx context.Context) {
 	done := make(chan struct{})
 	go func() {
@@ -89,7 +89,7 @@ func (w *Watcher) repeat(ctx context.Context, what string, follow func(context.C
 			wait = pauseMin
 		}
 		log := w.Log.Warn
-		if errors.Is(err, errGone) { // happens after a node was suspended
+		if errors.Is(err, errGone) { // the resource version is too old, such as after a node was suspended
 			log = w.Log.Debug
 		}
 		log(what, "node", w.Node, "error", err, "retry_in", wait)
@@ -177,7 +177,7 @@ func (w *Watcher) list(ctx context.Context, c *client) (version string, err erro
 	return "", fmt.Errorf("more than %d pods on one node", pagesMax*pageSize)
 }
 
-// watch follows the pods until the API ends the watch, and returns the resource version then.
+// watch follows the pods until the API ends the watch, and returns the last resource version.
 func (w *Watcher) watch(ctx context.Context, c *client, version string) (string, error) {
 	query := w.selection()
 	query.Set("watch", "1")
@@ -236,7 +236,7 @@ func (w *Watcher) podOf(o *object) (pod, bool) {
 	return p, err == nil
 }
 
-// report passes changes on.
+// report passes changes to Changed, and logs once that there are too many pods.
 func (w *Watcher) report(changes []Name) {
 	if beyond := w.names.beyond(); beyond > 0 && !w.full {
 		w.Log.Warn("too many pods: those beyond the limit are not named", "limit", podsMax, "beyond", beyond)

@@ -16,43 +16,44 @@ import (
 // kind of a message on the link between the two parts of an agent.
 type kind byte
 
-// Messages of the unprivileged part. Those with a number are answered.
+// Messages of the unprivileged part. A message whose number is not 0 gets kindReply or kindFailure with that number.
 const (
 	kindRequest kind = iota + 1 // session.Request
 	kindPulse                   // session.Pulse
 	kindStatus
-	kindClose // end all tasks; answered when the last rows have been sent
+	kindClose // end all tasks; answered after the last rows have been sent
 	kindReady // the server has registered the agent
-	kindStart // rows can be taken: start the Loader
+	kindStart // the unprivileged part accepts rows: start the Loader
 	kindSelf  // runner.Self
-	kindToken // of the Kubernetes API
+	kindToken // read the token of the Kubernetes API
 )
 
 // Messages of the privileged part.
 const (
-	kindSetup kind = iota + 64 // the first one
+	kindSetup kind = iota + 64 // the first message
 	kindRow
 	kindReply
 	kindFailure // the text of an error, instead of a reply
-	kindStop    // end in order
+	kindStop    // close the Loader and end
 )
 
-// A message is its length, kind and number, then its content.
+// A message is the length of its content, bytes (4), its kind (1) and its number (8), then the content. Integers
+// are little-endian.
 const (
 	headerLength = 4 + 1 + 8
-	// messageMax bounds messages of the privileged part; messages of the other one are bounded
-	// by requestMax.
+	// messageMax is the maximum content of a message of the privileged part, bytes; requestMax is the maximum
+	// for the unprivileged part.
 	messageMax = 64 << 20
-	// pendingMax bounds what waits to be written, bytes.
+	// pendingMax bounds the messages that wait to be written, bytes.
 	pendingMax = 16 << 20
-	// stallMax is how long the other side may take to read.
+	// stallMax is how long a write may block because the other end does not read.
 	stallMax = 30 * time.Second
 )
 
 var errClosed = errors.New("link closed")
 
-// link is one end. Rows are copied to a buffer that a goroutine writes, so that a system call
-// carries as many as have arrived since the last one.
+// link is one end of the connection between the two parts. Rows are appended to a buffer that a goroutine
+// writes, so that a system call writes all rows since the previous one.
 type link struct {
 	conn net.Conn
 	in   *bufio.Reader
@@ -60,7 +61,7 @@ type link struct {
 	mu      sync.Mutex
 	changed sync.Cond
 	pending []byte
-	err     error // nothing can be sent any more
+	err     error // why nothing can be sent any more; nil while the link works
 	written chan struct{}
 }
 
@@ -71,7 +72,7 @@ func newLink(conn net.Conn) *link {
 	return l
 }
 
-// begin waits for room and starts a message; finish ends it.
+// begin waits until the buffer has room and appends the header of a message. It holds the mutex until finish.
 func (l *link) begin(k kind, number uint64) (start int, err error) {
 	l.mu.Lock()
 	for l.err == nil && len(l.pending) > pendingMax {
@@ -139,7 +140,7 @@ func (l *link) write() {
 	}
 }
 
-// fail ends sending; what is pending is still written if that is possible.
+// fail ends sending. Pending messages are still written if possible.
 func (l *link) fail(err error) {
 	l.mu.Lock()
 	if l.err == nil {
@@ -149,8 +150,8 @@ func (l *link) fail(err error) {
 	l.changed.Broadcast()
 }
 
-// receive reads a message whose content is at most so long, into memory of its own if that
-// does not suffice.
+// receive reads a message with a content of at most most bytes. The content is in memory if it fits there,
+// and in a new slice otherwise.
 func (l *link) receive(most int, memory []byte) (k kind, number uint64, content []byte, err error) {
 	var header [headerLength]byte
 	if _, err := io.ReadFull(l.in, header[:]); err != nil {
@@ -168,7 +169,7 @@ func (l *link) receive(most int, memory []byte) (k kind, number uint64, content 
 	return kind(header[4]), binary.LittleEndian.Uint64(header[5:]), content, err
 }
 
-// close writes what is pending and closes the connection.
+// close writes the pending messages and closes the connection.
 func (l *link) close() error {
 	l.fail(errClosed)
 	<-l.written

@@ -15,7 +15,8 @@ import (
 )
 
 // concurrentRequests bounds the requests from the server that are carried out at the same time, and concurrentOwn
-// the requests of the unprivileged process itself. Further requests fail, so that pulses never wait.
+// the requests of the unprivileged process itself. Further requests fail, so that the
+// server's heartbeats (session.Pulse) never wait behind them.
 const (
 	concurrentRequests = 16
 	concurrentOwn      = 4
@@ -25,20 +26,19 @@ var errNotStarted = errors.New("not started")
 
 var errBusy = errors.New("too many requests at the same time")
 
-// Server is the privileged end of a link. The other end is not trusted: it can make the
-// Loader do what its options and the host's policy allow, and nothing else.
+// Server is the privileged end of a link. The unprivileged process at the other end is not trusted: it can
+// only make the Loader do what the Loader's options and the host's policy allow.
 type Server struct {
 	link          *link
-	requests, own chan struct{} // slots
+	requests, own chan struct{} // each task in progress takes one slot of its channel
 	tasks         sync.WaitGroup
-	loader        *Loader // nil until the other end can take rows
+	loader        *Loader // nil until the other end accepts rows (kindStart)
 	// ready is called once the agent has been registered by its server.
 	ready func()
 	once  sync.Once
 }
 
-// NewServer sends the setup, which only the program of the other end knows, through the
-// connection.
+// NewServer sends the setup to the other end, as JSON; this package does not interpret it.
 func NewServer(conn net.Conn, setup any, ready func()) (*Server, error) {
 	text, err := json.Marshal(setup)
 	if err != nil {
@@ -57,8 +57,8 @@ func (s *Server) Sink(schema *measure.Schema, sample measure.Sample) {
 // Stop asks the other end to close the Loader and to end.
 func (s *Server) Stop() { _ = s.link.send(kindStop, 0, nil) }
 
-// Run opens the Loader when the other end can take rows, and carries out its requests until
-// it closes the link, which is no error. The Loader is closed when Run returns.
+// Run opens the Loader when the other end accepts rows, and serves its requests until it closes
+// the link. Run then returns nil. The Loader is closed when Run returns.
 func (s *Server) Run(ctx context.Context, open func() *Loader) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

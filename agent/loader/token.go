@@ -12,7 +12,7 @@ const tokenMax = 64 << 10
 
 var errNoToken = errors.New("the configuration of the agent does not use the Kubernetes API")
 
-// Token reads the token of the Kubernetes API. It is replaced about every hour.
+// Token reads the token of the Kubernetes API, which Kubernetes replaces about every hour.
 func (l *Loader) Token() ([]byte, error) {
 	if l.options.TokenFile == "" {
 		return nil, errNoToken
