@@ -17,34 +17,34 @@
 #define WIRE_LOSS 2
 
 /*
- * Beside both modules: only some packets of the flow carry a mark, and the sequence
- * numbers count the others, too. Those are what carries TCP or UDP right behind an IP
- * header without options or extension headers, but for fragments.
+ * In addition to both modules: only some packets of the flow carry a mark, and the sequence
+ * numbers count the unmarked ones, too. Counted packets have TCP or UDP right behind an IP
+ * header without options or extension headers, and are not fragments.
  */
 #define WIRE_SPARSE 4
 
 /*
- * Beside WIRE_LOSS: the mark ends with a tag of 32 bits, which only a host that has the key
- * of the pair of hosts can compute (wire_tag in probe/bpf/tag.h is the definition in C).
+ * In addition to WIRE_LOSS: the mark ends with a message authentication code (tag) of 32 bits, which
+ * takes the key that the two hosts share (wire_tag in probe/bpf/tag.h is the definition in C).
  */
 #define WIRE_TAGGED 8
 #define WIRE_TAG_LENGTH 4
 
-/* In the type of a shim: options of modules (standard.h) follow the mark, and its tag. */
+/* In the type of a shim: options of modules (standard.h) follow the mark and its tag, if it has one. */
 #define WIRE_MODULES 0x10
 
 /*
- * Beside WIRE_LOSS: numbers belong to an aggregate of flows, told apart by fewer fields than addresses,
- * protocol and ports. The mark names the fields (source address 1, destination address 2,
- * protocol 4, source port 8, destination port 16) in its flags or its ExID, so that a
- * destination that tells flows apart by others counts no losses.
+ * In addition to WIRE_LOSS: sequence numbers belong to an aggregate of flows, which is identified by
+ * fewer fields than the five-tuple. The mark names the fields (source address 1, destination
+ * address 2, protocol 4, source port 8, destination port 16) in its flags or its ExID, so that a
+ * destination that identifies flows by other fields does not count gaps as losses.
  */
 #define WIRE_AGGREGATE 0x80 /* in flags, beside the fields */
 #define WIRE_AGGREGATE_FIELDS 0x1f
 
 /*
- * What a packet is, as far as the choice of its encoding depends on it: a set
- * with one IP version, one transport, and the other properties it has.
+ * The class of a packet, on which the choice of its encoding depends: a bit set
+ * with one IP version, one transport, and the other properties of the packet.
  */
 #define WIRE_IPV4 0x01
 #define WIRE_IPV6 0x02
@@ -56,8 +56,8 @@
 #define WIRE_EXTENDED 0x80  /* IPv4 options, IPv6 extension headers, or inside a tunnel's buffer */
 
 /*
- * The same set as an index of tables: IP version, transport and the other properties have
- * bits of their own, so that few entries are for sets that cannot be (Class.Index in Go).
+ * The class as an index of tables: IP version, transport and each other property have a
+ * bit field, so that few indices stand for impossible classes (Class.Index in Go).
  */
 #define WIRE_INDEX_IPV4 0
 #define WIRE_INDEX_IPV6 0x01
@@ -71,13 +71,13 @@
 
 #define WIRE_ANY (WIRE_TCP | WIRE_UDP | WIRE_OTHER)
 
-/* What an encoding can carry, and with it what can be measured. */
+/* What an encoding can carry, and what can be measured by it. */
 #define WIRE_CARRIES_NUMBER 0x01 /* a number of each packet: loss, reordering, duplication */
 #define WIRE_CARRIES_TIME 0x02	 /* the time of sending: one-way delay */
 #define WIRE_CARRIES_ECHO 0x04	 /* number and times of the other direction: round-trip time */
 #define WIRE_CARRIES_BLOCK 0x08	 /* the block of a packet: loss and delay per block */
 #define WIRE_CARRIES_HOPS 0x10	 /* times that routers write: delay of each hop */
-#define WIRE_CARRIES_SPARSE 0x20 /* the sign WIRE_SPARSE */
+#define WIRE_CARRIES_SPARSE 0x20 /* the flag WIRE_SPARSE */
 #define WIRE_CARRIES_MODULES 0x40 /* options of modules (standard.h) */
 
 #define WIRE_CARRIES_OWN (WIRE_CARRIES_NUMBER | WIRE_CARRIES_TIME | WIRE_CARRIES_SPARSE)
@@ -100,7 +100,7 @@
  *   pdm     IPv6 options L4          an option of RFC 8250, struct wire_pdm
  *   altmark  IPv6 options L4         an option of Alternate Marking (RFC 9343), struct wire_altmark
  *
- * An encoding applies to a packet whose properties are all among those listed.
+ * An encoding applies to a packet if it lists all properties of the packet's class.
  *
  * X(C name, Go name, number, packets, what it carries, bytes added by delay, loss, both,
  *   tagged loss, tagged both, text)
@@ -211,7 +211,7 @@ enum wire_encoding { WIRE_ENCODINGS(WIRE_ENCODING_NUMBER) };
 
 /*
  * A flow's first number is a random multiple of WIRE_FLOW_STRIDE, so that a
- * destination can tell a flow that began again from one that lost packets.
+ * destination can distinguish a restarted flow from a flow that lost packets.
  */
 #define WIRE_FLOW_STRIDE 0x10000u
 
@@ -224,7 +224,7 @@ struct wire_timestamp {
 	__be32 fraction;
 };
 
-/* The data of a delay: received is zero until a waypoint fills it. */
+/* The times of the delay module: received is zero until a waypoint on the path fills it in. */
 struct wire_delay {
 	struct wire_timestamp sent;
 	struct wire_timestamp received;
@@ -242,7 +242,7 @@ struct wire_option_loss {
 	__be32 sequence;
 } __attribute__((packed));
 
-/* The same of a flow of which only some packets carry a mark, or of an aggregate. */
+/* The loss option of a flow of which only some packets carry a mark, or of an aggregate of flows. */
 struct wire_option_sparse {
 	__u8 type;
 	__u8 length;
@@ -250,7 +250,7 @@ struct wire_option_sparse {
 	__u8 flags; /* WIRE_SPARSE, or WIRE_AGGREGATE and fields */
 } __attribute__((packed));
 
-/* Either with a tag. */
+/* The loss option and the sparse option with a tag. */
 struct wire_option_tagged {
 	__u8 type;
 	__u8 length;
@@ -269,7 +269,7 @@ struct wire_option_tagged_sparse {
 /* The head of an IPv6 Destination Options header. */
 struct wire_options {
 	__u8 next_header;
-	__u8 length; /* in 8-byte units, without the first */
+	__u8 length; /* in units of 8 bytes, not counting the first 8 bytes */
 } __attribute__((packed));
 
 struct wire_native_delay {
@@ -330,14 +330,14 @@ struct wire_native_tagged_sparse {
 } __attribute__((packed));
 
 /*
- * IPv4: type is the sum of the modules, WIRE_SPARSE, WIRE_TAGGED and WIRE_MODULES, length counts the
- * data after the head.
+ * The head of a shim (IPv4): type is the sum of the modules, WIRE_SPARSE, WIRE_TAGGED and WIRE_MODULES;
+ * length is the length of the data after the head, bytes.
  */
 struct wire_shim {
 	__u8 type;
 	__u8 next_protocol;
 	__u8 length;
-	__u8 flags; /* zero, or WIRE_AGGREGATE and fields; a reader ignores what it does not know */
+	__u8 flags; /* zero, or WIRE_AGGREGATE and fields; a reader ignores unknown bits */
 } __attribute__((packed));
 
 struct wire_shim_delay {
@@ -368,12 +368,12 @@ struct wire_shim_tagged_both {
 
 /*
  * A mark as an experimental option of a transport (kind, length, ExID as in
- * RFC 6994 and RFC 9868). A number of zero: not numbered; a burst never begins
- * with zero. A time of zero: not stamped.
+ * RFC 6994 and RFC 9868). A number of zero means that the packet is not numbered; a burst never
+ * begins with zero. A time of zero means that the mark has no time stamp.
  *
- * A tag follows the time in an option that is longer by its length; so would what a later
- * version adds. A reader takes only lengths that it knows for a mark and leaves others
- * alone.
+ * A tag follows the time and makes the option longer; later versions can add fields in the same
+ * way. A reader accepts only known lengths as a mark and does not touch an option of another
+ * length.
  */
 #define WIRE_EXID 0x504c
 #define WIRE_EXID_SPARSE 0x504d /* only some packets of the flow carry a mark: see WIRE_SPARSE */
@@ -394,13 +394,13 @@ struct wire_experiment_tagged {
 	__be32 tag;
 } __attribute__((packed));
 
-#define WIRE_TIME_SHIFT 4 /* nanoseconds to units of the time */
+#define WIRE_TIME_SHIFT 4 /* a time in ns, shifted right by this, is in units of wire_experiment.time */
 
 /*
- * A UDP option. The checksum covers the surplus area and its length, so
- * that the sum of the whole IP payload, with its length in the pseudo-header,
- * is what it was: devices that ignore the UDP length find it right. It is never
- * zero.
+ * A UDP option. The checksum covers the surplus area and its length, so that the
+ * mark does not change the sum of the IP payload and the pseudo-header with the payload's
+ * length: the UDP checksum is also valid for devices that ignore the UDP length. It is
+ * never zero.
  */
 #define WIRE_UDP_OPTION_KIND 127 /* experimental (RFC 9868) */
 #define WIRE_UDP_OPTION 14
@@ -418,9 +418,9 @@ struct wire_udp_option_tagged {
 } __attribute__((packed));
 
 /*
- * A TCP option, of either experimental kind (RFC 4727). With the second, number
- * and time are zero: the kernel of the source reserved room for a mark that was
- * not written.
+ * A TCP option, of one of the two experimental kinds (RFC 4727). With WIRE_TCP_ROOM_KIND,
+ * number and time are zero: the source's kernel reserved space for a mark that the source
+ * then did not write.
  */
 #define WIRE_TCP_OPTION_KIND 253
 #define WIRE_TCP_ROOM_KIND 254
@@ -429,12 +429,12 @@ struct wire_udp_option_tagged {
 
 /*
  * The tag: the lower 32 bits of SipHash-2-4 (Aumasson, Bernstein 2012) with the key of the
- * flow over time (8 bytes), number (4) and kind (1), each in little-endian order. The number is as it
- * travels. The kind is the sum of the modules and WIRE_SPARSE; for a time in units of
- * 16 ns, WIRE_TAG_TICKS is added. The time is the whole time of which the mark has the lower
- * bits: nanoseconds since 1970 shifted right by WIRE_TIME_SHIFT, or the NTP timestamp. Without one it
- * is the nanoseconds since 1970 shifted right by WIRE_TAG_EPOCH. So no mark is
- * valid much later than when it was sent.
+ * flow over time (8 bytes), number (4) and kind (1), each in little-endian order. The number is as
+ * in the mark. The kind is the sum of the modules and WIRE_SPARSE; for a time in units of
+ * 16 ns, WIRE_TAG_TICKS is added. The time is not truncated to the bits that the mark
+ * has: nanoseconds since 1970 shifted right by WIRE_TIME_SHIFT, or the NTP timestamp. In a mark without a time it
+ * is the nanoseconds since 1970 shifted right by WIRE_TAG_EPOCH. So a replayed mark is
+ * only valid for a short time.
  *
  * The key of the flow has two words: SipHash-2-4 with the key of the pair over source address,
  * destination address (16 bytes each; IPv4 in the first 4), source port, destination port,
@@ -449,8 +449,8 @@ struct wire_udp_option_tagged {
 /*
  * A path probe: the data of a UDP datagram by which a source finds out whether
  * packets with a mark in one of the encodings arrive (path validation). A
- * destination program that reads the mark of a probe says so in read, and
- * reverses it in balance, so that checksums stay right; the destination's host
+ * destination program that reads the mark of a probe writes the result to read, and
+ * its complement to balance, so that checksums stay valid; the destination's host
  * sends the datagram back as an answer. Probes are padded with zeros.
  */
 #define WIRE_PROBE_PORT 25253	     /* destination port of probes; no ephemeral port on Linux */
@@ -460,7 +460,7 @@ struct wire_udp_option_tagged {
 enum wire_probe_read {
 	WIRE_PROBE_UNREAD,
 	WIRE_PROBE_READ,      /* the mark is intact */
-	WIRE_PROBE_MALFORMED, /* something like a mark, but its checksum or layout is wrong */
+	WIRE_PROBE_MALFORMED, /* a mark with an invalid checksum or layout */
 };
 
 struct wire_probe {
@@ -469,9 +469,9 @@ struct wire_probe {
 	__be16 balance; /* the complement of read */
 	__u8 kind;	/* question or answer */
 	__u8 encoding;	/* of the mark, WIRE_ENCODING_NONE for a probe without one */
-	__be16 round;	/* of the validation */
+	__be16 round;	/* of path validation, in which the probe was sent */
 	__be32 zero;
-	__be64 token; /* random; an answer has its question's */
+	__be64 token; /* random; an answer repeats the token of its question */
 } __attribute__((packed));
 
 #define WIRE_PROBE_QUESTION 1
