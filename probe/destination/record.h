@@ -7,26 +7,26 @@
 
 const volatile __u32 records_wanted;
 
-/* Host byte order but for the key. */
+/* Host byte order, except for the key. */
 struct record {
 	__u64 received_ns; /* UTC */
 	__s64 delay_ns;	   /* zero without the delay module */
-	__u32 sequence;	   /* as on the wire; zero without the loss module */
+	__u32 sequence;	   /* with WIRE_SINGLE, as in the mark; zero without the loss module */
 	__u32 length;	   /* of the restored IP packet, bytes */
-	__u16 packets;	   /* on the wire: more than one in a merged buffer */
+	__u16 packets;	   /* on the wire: more than one in a buffer merged by GRO */
 	__u8 modules;
 	__u8 encoding;
 	__u32 zero;
 	struct flow_key key;
 };
 
-/* Written here, emptied by the agent. When it is full, new records are dropped. */
+/* Written here, read by the agent. While it is full, new records are dropped. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 20);
 } records SEC(".maps");
 
-/* Returns 0 if there was room. */
+/* Returns 0, or -1 if the ring buffer is full. */
 static __always_inline int record_write(const struct mark *m, __u64 now_ns, __s64 delay, __u32 packets)
 {
 	struct record *record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);

@@ -3,7 +3,7 @@
  * Which of the packets that can be marked are marked (PSAMP, RFC 5475): systematic
  * count-based in each flow, uniform random, hash-based on content, systematic time-based. The
  * agent changes them while traffic flows; a packet must pass all that are set. A segmentation
- * buffer is one unit. A packet that is refused for another reason is not counted.
+ * buffer counts as one packet. Packets that cannot be marked are not counted.
  */
 #ifndef PILLION_SOURCE_SAMPLE_H
 #define PILLION_SOURCE_SAMPLE_H
@@ -15,25 +15,25 @@
 
 struct sampling {
 	struct mark_key seed; /* of the hash */
-	__u64 gap_ns; /* at most one in this time; 0: no limit */
+	__u64 gap_ns; /* minimum time between chosen packets; 0: no limit */
 	__u32 every;  /* 1-in-N of each flow; 0 and 1: all */
-	__u32 random; /* probability in 2^-32; 0: all */
-	__u32 hashed; /* part of the values of the hash, in 2^-32; 0: all */
+	__u32 random; /* probability, in units of 2^-32; 0: all */
+	__u32 hashed; /* hashes below this are chosen, of 2^32; 0: all */
 	__u32 zero;
 };
 
 volatile struct sampling samplings[POLICIES_MAX]; /* by policy */
 volatile __u32 sampled_policies PER_PACKET;	  /* bit by policy: those whose sampling leaves packets out */
 
-/* By policy: when the time-based sampler may choose again; CLOCK_MONOTONIC ns. */
+/* By policy: when the time-based sampler may choose the next packet; CLOCK_MONOTONIC ns. */
 __u64 sample_next_ns[POLICIES_MAX];
 
 #define SAMPLING (sampled_policies & 1u << policy_index)
 #define SAMPLING_OF_POLICY (&samplings[policy_index & (POLICIES_MAX - 1)])
 
 /*
- * A flow begins with a random count, so that the place of the first packet that is chosen is
- * uniform from 1 to N.
+ * The counter of a flow starts at a random value, so that the position of the first chosen packet
+ * is uniform from 1 to N.
  */
 static __always_inline int sample_by_count(struct numbering *numbers, __u32 every)
 {
@@ -56,7 +56,7 @@ static __always_inline int sample_by_time(__u64 gap_ns)
 #define SAMPLE_SCTP_HEADER 12	  /* ports, verification tag, checksum */
 #define SAMPLE_PORTS_HEADER 8	  /* of UDP, UDP-Lite, DCCP: with a checksum that may be computed later */
 
-/* The content that no router changes: from where it is, for a transport header at l4. */
+/* Returns the offset of the content that no router changes, if the transport header is at offset l4. */
 static __always_inline __u32 sample_content(__u8 protocol, __u32 l4)
 {
 	switch (protocol) {
@@ -74,9 +74,9 @@ static __always_inline __u32 sample_content(__u8 protocol, __u32 l4)
 
 /*
  * The hash of a packet: SipHash-2-4 of its addresses, ports, protocol and first content, with
- * the seed that all points of a measurement have, so that they choose the same packets.
- * l4, end: where the transport header begins, and where the packet ends. A global function:
- * the verifier proves it once.
+ * the seed that all points of a measurement share, so that they choose the same packets.
+ * l4, end: offsets of the transport header and of the end of the packet. A global function:
+ * the verifier verifies it once, not at each call.
  */
 __noinline __u32 sample_hash(struct __sk_buff *skb, const struct flow_key *key, __u32 l4, __u32 end)
 {
@@ -132,8 +132,8 @@ static __noinline int sample_choose(struct __sk_buff *skb, struct numbering *num
 }
 
 /*
- * Whether to mark a packet that nothing else keeps from it. numbers: of its flow; key: its
- * five-tuple; l4, end: see sample_hash
+ * Returns whether to mark a packet that can be marked. numbers: numbering of its flow; key: its
+ * five-tuple; l4, end: see sample_hash.
  */
 static __always_inline int sample(struct __sk_buff *skb, struct numbering *numbers, const struct flow_key *key,
 				  __u32 l4, __u32 end)
