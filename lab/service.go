@@ -19,19 +19,19 @@ import (
 type Service struct {
 	// Server is the host that the server runs on.
 	Server string `yaml:"server"`
-	// Fleet is what runs instead of one server.
+	// Fleet is a fleet of servers that runs instead of Server.
 	Fleet *Fleet `yaml:"fleet"`
-	// Agents are the hosts that join it.
+	// Agents are the hosts whose agents join the server or the fleet.
 	Agents []string `yaml:"agents"`
-	// Forward is a port on this machine's loopback that leads to the server's, or to the first
-	// server of a fleet that accepts the connection; 0, the default, means none.
+	// Forward is a TCP port on this machine's loopback that is forwarded to the API of the server, or of
+	// the first server of a fleet that accepts the connection; 0, the default, means none.
 	Forward int `yaml:"forward"`
-	// Options are more arguments of the server's command line.
+	// Options are additional arguments of the command line of servers.
 	Options []string `yaml:"options"`
-	// AgentOptions are more arguments of the agents'. Agents in a lab do not validate paths
-	// unless these ask for it: the truth counts all packets, path probes too.
+	// AgentOptions are additional arguments of the command line of agents. Agents in a lab validate paths
+	// only if AgentOptions say so, because the lab's ground truth counts all packets, also path probes.
 	AgentOptions []string `yaml:"agent_options"`
-	// Policy of all agents' hosts, which the agents check; default: none.
+	// Policy is the host policy (--policy) of all agents, which limits what they do; default: none.
 	Policy map[string]any `yaml:"policy"`
 }
 
@@ -41,7 +41,7 @@ const (
 	busPort     = 8471
 )
 
-// joinGrace is how long a server or an agent may take to be ready.
+// joinGrace is how long to wait until a server or an agent is ready.
 const joinGrace = 30 * time.Second
 
 // startService starts the server, then the agents, and returns once all agents
@@ -104,7 +104,7 @@ func (b *builder) startServer(ctx context.Context) error {
 // serverProgram is the name of the only server in the state folder.
 const serverProgram = "server"
 
-// servers are the hosts of servers, the one first whose folder has the first tokens.
+// servers returns the hosts of servers. The data directory of the first one has the initial tokens.
 func (s *Service) servers() []string {
 	if s.Fleet != nil {
 		return s.Fleet.Servers
@@ -112,7 +112,7 @@ func (s *Service) servers() []string {
 	return []string{s.Server}
 }
 
-// serverAddresses are where agents reach the API of each server.
+// serverAddresses returns the address of the API of each server, host:port, for agents.
 func (s *Spec) serverAddresses() (list []string, err error) {
 	for _, host := range s.Service.servers() {
 		address, err := s.addressOf(host)
@@ -124,7 +124,7 @@ func (s *Spec) serverAddresses() (list []string, err error) {
 	return list, nil
 }
 
-// Servers are the addresses of the API of each server, host:port, inside the lab.
+// Servers returns the address of the API of each server, host:port, inside the lab.
 func (l *Lab) Servers() ([]string, error) {
 	if l.Spec.Service == nil {
 		return nil, fmt.Errorf("find servers of lab %s: it has no service", l.Spec.Name)
@@ -132,7 +132,7 @@ func (l *Lab) Servers() ([]string, error) {
 	return l.Spec.serverAddresses()
 }
 
-// serverFolder is the data directory of the server that has the first tokens.
+// serverFolder is the data directory of the server that has the initial tokens.
 func (s state) serverFolder(service *Service) string {
 	if service.Fleet != nil {
 		return s.path(serverName(service.Fleet.Servers[0]))
@@ -140,7 +140,7 @@ func (s state) serverFolder(service *Service) string {
 	return s.path(serverProgram)
 }
 
-// program is the sibling of the agent's binary.
+// program returns the path of a program in the folder of the agent's binary.
 func program(agent, name string) string {
 	if resolved, err := filepath.EvalSymlinks(agent); err == nil {
 		agent = resolved
@@ -167,17 +167,17 @@ func (s *Spec) addressOf(host string) (string, error) {
 	return found, nil
 }
 
-// started is how a program of the service was started.
+// started records how a program of the service was started, so that it can be restarted.
 type started struct {
 	Host      string   `json:"host"`
 	Path      string   `json:"path"`
 	Arguments []string `json:"arguments"`
-	// From is where in its log what this process says begins.
+	// From is the offset in the log file, bytes, at which the output of this process begins.
 	From int64 `json:"from"`
 }
 
-// startInHost starts a program of the service in a host and waits until the server is
-// ready; agents start side by side.
+// startInHost starts a program of the service in a host. It waits until a server is ready, but not
+// for an agent: agents start in parallel.
 func (b *builder) startInHost(ctx context.Context, host, name, path string, arguments ...string) error {
 	how := started{Host: host, Path: path, Arguments: arguments}
 	if info, err := os.Stat(b.state.path(name + ".log")); err == nil {
@@ -197,9 +197,9 @@ func (b *builder) startInHost(ctx context.Context, host, name, path string, argu
 	return nil
 }
 
-// StartService starts the server ("server"), an agent ("agent-" and its host), or a program of
-// a fleet (its kind and its host, as ServicesOn names them) again, after it has ended, with more
-// arguments than before. It returns when a server is ready; it does not wait for others.
+// StartService restarts a program that has ended: the server ("server"), an agent ("agent-" and its
+// host), or a program of a fleet (its kind and its host, as ServicesOn names them). The additional
+// arguments follow the previous ones. It waits until a server is ready, but not for other programs.
 func (l *Lab) StartService(ctx context.Context, name string, more ...string) error {
 	var how started
 	if err := l.state.load(name+".command", &how); err != nil {
@@ -218,11 +218,10 @@ func (l *Lab) ServiceRuns(name string) bool {
 	return alive
 }
 
-// KillService ends the server or an agent as a crash does, and waits until it has
-// ended.
+// KillService kills the server or an agent (SIGKILL), as if it crashed, and waits until it has ended.
 func (l *Lab) KillService(name string) error { return l.endService("kill", name, process.kill) }
 
-// EndService lets the server or an agent end in order, and waits until it has.
+// EndService asks the server or an agent to shut down, and waits until it has ended.
 func (l *Lab) EndService(name string) error { return l.endService("end", name, process.end) }
 
 func (l *Lab) endService(what, name string, end func(process) error) error {
@@ -237,7 +236,7 @@ func (l *Lab) endService(what, name string, end func(process) error) error {
 	return nil
 }
 
-// ServicesOn are the programs of the service on a host, the server first.
+// ServicesOn returns the names of the programs of the service on a host, the server first.
 func (l *Lab) ServicesOn(host string) ([]string, error) {
 	var names []string
 	if s := l.Spec.Service; s != nil {
@@ -257,12 +256,12 @@ func (l *Lab) ServicesOn(host string) ([]string, error) {
 	return names, nil
 }
 
-// readyLine is what the server and an agent write once they work.
+// readyLine is the line of the log by which a server or an agent says that it is ready.
 const readyLine = "ready\n"
 
 var errNotReady = errors.New("not ready")
 
-// isReady waits until the log reports it.
+// isReady waits until the log of a program has readyLine, for at most joinGrace.
 func (b *builder) isReady(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, joinGrace)
 	defer cancel()
@@ -301,8 +300,8 @@ func (b *builder) said(name string, err error) error {
 	return fmt.Errorf("%w: %s", err, lines[len(lines)-1])
 }
 
-// ServiceURL is where the API of the lab's server is for programs on this machine;
-// "" without a forward.
+// ServiceURL is the URL of the API of the lab's server for programs on this machine; "" without
+// Service.Forward.
 func (l *Lab) ServiceURL() string {
 	if l.Spec.Service == nil || l.Spec.Service.Forward == 0 {
 		return ""
@@ -310,5 +309,5 @@ func (l *Lab) ServiceURL() string {
 	return fmt.Sprintf("http://localhost:%d", l.Spec.Service.Forward)
 }
 
-// TokenFile is the file of the token of the server's operator.
+// TokenFile is the file with the operator token of the server.
 func (l *Lab) TokenFile() string { return l.state.tokenFile(l.Spec.Service) }

@@ -14,7 +14,7 @@ import (
 	"pillion.dev/lab/emulator"
 )
 
-// flows are the flows, each with an iperf3 server and client.
+// flows are the flows of the demo, each between an iperf3 client on host a and an iperf3 server on host b.
 var flows = []struct {
 	name string
 	port int
@@ -26,8 +26,8 @@ var flows = []struct {
 	{"UDP IPv4", 5204, []string{"-c", "10.77.2.2", "-u", "-b", "10M", "-l", "512"}},
 }
 
-// traffic runs all flows at once. The link is lossless while they connect, because iperf3
-// fails otherwise, and before they end.
+// traffic runs all flows at once. The link is lossless while they connect and before they end,
+// because iperf3 fails otherwise.
 func (d *demo) traffic(ctx context.Context) error {
 	for _, flow := range flows {
 		server := exec.Command("iperf3", "-s", "-p", fmt.Sprint(flow.port))
@@ -75,7 +75,7 @@ func lastLine(text []byte) string {
 	return lines[len(lines)-1]
 }
 
-// listening waits until the server listens.
+// listening waits until the iperf3 server listens on the TCP port.
 func (d *demo) listening(ctx context.Context, port int) error {
 	return until(ctx, "iperf3 to listen", func() (bool, error) {
 		text, err := d.lab.Exec(ctx, "b", "ss", "-Hltn", fmt.Sprintf("sport = :%d", port))

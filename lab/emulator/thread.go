@@ -19,11 +19,11 @@ func now() (mono, wall int64) {
 }
 
 // takeThread locks the calling goroutine to an OS thread with the shortest wake-up
-// latency: without timer slack and, if permitted, with real-time priority. It reports
-// whether that was granted.
+// latency: with a timer slack of 1 ns and, if permitted, with real-time priority. It reports
+// whether the priority was granted.
 func takeThread() bool {
 	runtime.LockOSThread()
-	// On failure frames are late, which the truth reports.
+	// On failure, frames are sent late; the emulator's ground truth reports the delays that result.
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
 	return unix.SchedSetAttr(0, &unix.SchedAttr{
 		Size:     unix.SizeofSchedAttr,
@@ -33,8 +33,8 @@ func takeThread() bool {
 	}, 0) == nil
 }
 
-// wait blocks until tap or stop is readable, or timeout ns have passed; a negative
-// timeout is infinite. It reports whether it timed out.
+// wait blocks until one of the file descriptors tap and stop is readable, or timeout ns have passed; a
+// negative timeout is infinite. It reports whether it timed out.
 func wait(tap, stop int, timeout int64) (bool, error) {
 	var limit *unix.Timespec
 	if timeout >= 0 {
