@@ -10,7 +10,7 @@ import (
 	"pillion.dev/measure"
 )
 
-// Tally counts packets by outcome. For those that pass the filter:
+// Tally counts packets by outcome. For packets that pass the filter:
 // Seen = Decoded + the sum of Partial + the sum of Skipped. On a device also:
 // packets the kernel received for us = Seen + Filtered + Dropped + Unread.
 type Tally struct {
@@ -21,22 +21,22 @@ type Tally struct {
 	Partial map[string]uint64 `json:"partial,omitempty"`
 	// Skipped packets gave no row, by reason.
 	Skipped map[string]uint64 `json:"skipped,omitempty"`
-	// Filtered packets did not match the filter. On a device the kernel filters, and
-	// does not count.
+	// Filtered packets did not match the filter. It is 0 on a device, where the kernel filters and
+	// does not count them.
 	Filtered uint64 `json:"filtered"`
-	// Dropped by the kernel because its buffer was full.
+	// Dropped packets were dropped by the kernel because the buffer of the socket was full.
 	Dropped uint64 `json:"dropped"`
-	// Unread were still in the kernel at the end.
+	// Unread packets were still in the buffer of the socket at the end.
 	Unread uint64 `json:"unread"`
 }
 
-// Reasons.
+// Reasons for which a packet is skipped, or decoded in part.
 const (
 	reasonShort     = "short"     // truncated within a header, by the snapshot length or before
 	reasonMalformed = "malformed" // an invalid header
 	reasonLink      = "link"      // an unsupported link layer
 	reasonTime      = "time"      // no time in the file
-	reasonDevice    = "device"    // of another device, before the socket was bound
+	reasonDevice    = "device"    // received on another device before the socket was bound
 )
 
 func (t *Tally) count(o outcome) {
@@ -56,7 +56,7 @@ func (t Tally) clone() Tally {
 	return t
 }
 
-// Sample is a row of Counts.
+// Sample returns the counts as a row of Counts, with the reasons in one text.
 func (t Tally) Sample(now time.Time, device string) measure.Sample {
 	partial, why := counted(t.Partial)
 	skipped, whyNot := counted(t.Skipped)

@@ -36,8 +36,8 @@ const (
 	loggedFaults = 5
 	// loggedInvalid is how many connections without a valid header are logged.
 	loggedInvalid = 20
-	// drainTime is how long a busy connection is still read when the collector stops;
-	// drainIdle ends an idle one.
+	// When the collector stops, it reads a connection for at most drainTime more, and only until nothing
+	// arrives for drainIdle.
 	drainTime = time.Second
 	drainIdle = 50 * time.Millisecond
 )
@@ -52,24 +52,25 @@ type connection struct {
 	reader  *omsp.Reader
 	header  *omsp.Header
 	answer  *answerer // nil: a client without acknowledgements
-	// offset is the client's start relative to the domain's, s; start the domain's.
+	// start is the start time of the domain, s since 1970; offset is the start time of the client
+	// relative to it, s.
 	start  int64
 	offset float64
-	// tables by the stream's index, and the last sequence number of each table that a
-	// stream had before it was redefined.
+	// tables are by the index of the stream; past has the last sequence number of each table, by name,
+	// that a stream had before it was redefined.
 	tables map[int]*rows
 	past   map[string]int64
-	// owners maps tables to the client's streams.
+	// owners maps each table to the index of the first stream of the client that writes to it.
 	owners map[string]int
-	// under limits pending batches.
+	// under is a semaphore that limits pending batches, which the backend is storing.
 	under   chan struct{}
 	pending sync.WaitGroup
 	settled chan struct{} // closed when no batch is or will be pending
 	refused atomic.Uint64
 	flushed time.Time
 	now     time.Time // updated occasionally
-	// received counts bytes; counted are those by rated, and full is the rate, bytes/s,
-	// before the client was asked for less. The audience's lock guards the last three.
+	// received counts bytes; counted is its value at the time rated, and full is the rate, bytes/s,
+	// before the client was asked to send less. The lock of the audience guards the last three.
 	received atomic.Int64
 	counted  int64
 	rated    time.Time
@@ -77,7 +78,7 @@ type connection struct {
 	drained  time.Time // when reading must end; zero: not closing
 }
 
-// backend is the one for a source.
+// backend returns the backend for connections from a source.
 func (all *Collector) backend(source string) Backend {
 	if scoped, ok := all.o.Backend.(Scoped); ok {
 		return scoped.For(source)
@@ -94,7 +95,7 @@ func (all *Collector) serve(conn net.Conn, token, source string) {
 	c.flushed = c.now
 	c.Begun, c.Remote, c.Source = c.now, conn.RemoteAddr().String(), source
 	conn.SetReadDeadline(time.Now().Add(c.o.Idle))
-	// A client that has just sent everything and closed is still read.
+	// The data of a client that has just sent everything and closed is still read.
 	stop := context.AfterFunc(c.ctx, func() { conn.SetReadDeadline(time.Now().Add(drainIdle)) })
 	err := c.run(all, token)
 	stop()
@@ -127,8 +128,8 @@ func (all *Collector) serve(conn net.Conn, token, source string) {
 	c.backend.Ended(c.Connection)
 }
 
-// settle waits until received tuples are stored, without a limit while the collector
-// runs.
+// settle waits until received tuples are stored: without a limit while the collector runs, and for at
+// most Options.Grace after it stops.
 func (c *connection) settle() {
 	select {
 	case <-c.settled:
@@ -154,7 +155,7 @@ func (c *connection) run(all *Collector, token string) error {
 		return err
 	}
 	if c.start, err = c.backend.Start(header.Domain, header.Start); err != nil {
-		if header.Extra[sessionKey] != "" { // others take any byte for the end
+		if header.Extra[sessionKey] != "" { // other clients take any received byte for the end of the connection
 			conn := c.conn
 			conn.SetWriteDeadline(time.Now().Add(answerTimeout))
 			_, _ = fmt.Fprintf(conn, "refused %.500s\n", strings.ReplaceAll(err.Error(), "\n", " "))
@@ -261,7 +262,7 @@ func (c *connection) resume(r *rows, index int) (err error) {
 		c.owners[name] = index
 	}
 	r.session = c.Session
-	if c.owners[name] != index { // their sequence numbers are independent
+	if c.owners[name] != index { // another stream writes to the table, too: sequence numbers are per stream
 		r.session = (c.Session ^ uint64(index)*0x9e3779b97f4a7c15) &^ (1 << 63)
 	}
 	last, known := c.past[name]
@@ -375,7 +376,7 @@ func (c *connection) flush() {
 	}
 }
 
-// waiting reads from the connection and flushes pending tuples when it is idle.
+// waiting reads from the connection and, at least every Options.Linger, stores the tuples read so far.
 type waiting struct{ c *connection }
 
 // Read implements io.Reader.
