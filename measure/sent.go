@@ -1,8 +1,8 @@
 package measure
 
-// Sent is what sources sent: a row for each flow of a session that sent numbered packets in
-// an interval. A destination knows lost packets from those that follow them; with these rows
-// it also knows those that nothing follows.
+// Sent has a row for each flow of a session of which a source sent numbered packets in an interval.
+// A destination detects a lost packet when a packet with a higher number arrives; with these rows it
+// also detects losses after which no packet arrives.
 var Sent = Schema{Name: "sent_flows", Doc: "packets that a source numbered, by session, flow and interval; destinations count from it what nothing follows as lost", Fields: []Field{
 	TimeField,
 	{"session", String, "", "session that requested the row"},

@@ -8,17 +8,17 @@ import (
 	"pillion.dev/measure/histogram"
 )
 
-// Sum is what was measured of one row, or of rows added up. The zero value is the sum
+// Sum has the measurements of one row, or the sum of several rows. The zero value is the sum
 // of no rows. Sums do not depend on the order in which they are merged.
 type Sum struct {
 	Counts
 	Delay, IPDV Distribution
-	// ClockError bounds the error of both clocks together: the largest of the rows with
-	// delays, unknown if it is of one of them.
+	// ClockError bounds the error of both clocks together: the largest bound of the rows with
+	// delays, or unknown if the bound of any of these rows is unknown.
 	ClockError Bound
 }
 
-// Counts are packets, but for Bytes. They stop at the largest uint64.
+// Counts are numbers of packets, except Bytes. They saturate at the largest uint64.
 type Counts struct{ Packets, Bytes, Expected, Lost, Duplicated, Reordered, Late, Unchecked uint64 }
 
 // Bound of an error in ns; the zero value is unknown.
@@ -38,7 +38,7 @@ func (b Bound) Float() float64 {
 	return float64(b.Ns)
 }
 
-// Distribution of a time, ns. Without a Count nothing else means anything.
+// Distribution of a time, ns. If Count is 0, the other fields have no meaning.
 type Distribution struct {
 	Count    uint64
 	Min, Max int64
@@ -55,7 +55,7 @@ func NewDistribution(count uint64, least, mean, most int64, h histogram.Histogra
 	return Distribution{count, least, most, decimal128.FromI64(mean).Mul(decimal128.FromU64(count)), h}
 }
 
-// Merge adds other, which it does not keep.
+// Merge adds other, to which it keeps no reference.
 func (s *Sum) Merge(other *Sum) {
 	to, from := s.Counts.List(), other.Counts.List()
 	for i := range to {
@@ -69,7 +69,7 @@ func (s *Sum) Merge(other *Sum) {
 	s.IPDV.Merge(&other.IPDV)
 }
 
-// CountNames are the columns of Counts.List.
+// CountNames are the names of the columns of Counts.List.
 var CountNames = [...]string{"packets", "bytes", "expected", "lost", "duplicated", "reordered", "late", "unchecked"}
 
 // List points to the counts in the order of CountNames.
@@ -96,7 +96,7 @@ func (d *Distribution) Add(ns int64) {
 	d.Histogram.Add(ns)
 }
 
-// Merge adds other, which it does not keep.
+// Merge adds other, to which it keeps no reference.
 func (d *Distribution) Merge(other *Distribution) {
 	if other.Count == 0 {
 		return
@@ -110,8 +110,8 @@ func (d *Distribution) Merge(other *Distribution) {
 	d.Histogram.Merge(&other.Histogram)
 }
 
-// Shift returns the distribution of all values minus ns. Extremes and mean are as exact as before, quantiles as
-// the buckets of the values before.
+// Shift returns the distribution of all values minus ns. Extremes and mean stay exact; the error of quantiles is
+// the width of the buckets of the original values.
 func (d *Distribution) Shift(ns int64) Distribution {
 	if d.Count == 0 {
 		return Distribution{}

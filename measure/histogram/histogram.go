@@ -14,14 +14,14 @@ type Histogram struct {
 	Bounds []int64  // lower bounds of buckets of the layout, ascending
 	Counts []uint64 // values in each
 	// Offsets are the sums of value minus lower bound over the values of each bucket.
-	// They are nil where that is unknown; values then count as evenly spread.
+	// They are nil if the sums are unknown; the values of a bucket then count as evenly spread.
 	Offsets []uint64
 }
 
 // ErrLists marks lists that are not a histogram.
 var ErrLists = errors.New("bad histogram")
 
-// Validate reports what is wrong with lists that came from outside.
+// Validate returns an error (ErrLists) if lists that another program wrote are not a histogram.
 func (h *Histogram) Validate() error {
 	if len(h.Counts) != len(h.Bounds) || h.Offsets != nil && len(h.Offsets) != len(h.Bounds) {
 		return fmt.Errorf("%w: %d bounds, %d counts and %d offsets", ErrLists, len(h.Bounds), len(h.Counts), len(h.Offsets))
@@ -56,8 +56,8 @@ func (h *Histogram) Add(value int64) {
 	h.add(0, bound, 1, uint64(value-bound), true)
 }
 
-// AddBucket counts n values from the bucket that begins at bound, of which no more is
-// known: the histogram loses its offsets.
+// AddBucket counts n values from the bucket that begins at bound. Their sum is unknown, so that the
+// histogram loses its offsets.
 func (h *Histogram) AddBucket(bound int64, n uint64) { h.add(0, bound, n, 0, false) }
 
 // AddSum counts n values from the bucket that begins at bound, whose distances from it
@@ -81,7 +81,7 @@ func (h *Histogram) Merge(other *Histogram) {
 	}
 }
 
-// Since is what h has counted since it was before.
+// Since returns the values that h has counted after the earlier state before.
 func (h *Histogram) Since(before *Histogram) (counted Histogram) {
 	from, j, known := 0, 0, h.Offsets != nil && (before.Offsets != nil || before.Empty())
 	for i, bound := range h.Bounds {
@@ -101,8 +101,8 @@ func (h *Histogram) Since(before *Histogram) (counted Histogram) {
 	return counted
 }
 
-// add looks for the bucket from a place on and returns the place behind it. Most often the
-// bucket is at that place.
+// add counts n values in a bucket, which it searches from the index from on, and returns the index behind
+// it. Most often the bucket is at that index, because callers add ascending buckets.
 func (h *Histogram) add(from int, bound int64, n, offsets uint64, known bool) int {
 	if n == 0 {
 		return from
@@ -110,7 +110,7 @@ func (h *Histogram) add(from int, bound int64, n, offsets uint64, known bool) in
 	i, found := from, from < len(h.Bounds) && h.Bounds[from] == bound
 	if !found {
 		if floor := Bound(Index(bound)); floor != bound {
-			bound, from, known = floor, 0, false // of another layout
+			bound, from, known = floor, 0, false // the bound is from another layout
 		}
 	}
 	switch {
@@ -154,11 +154,11 @@ func Sum(a, b uint64) uint64 {
 	return sum
 }
 
-// partsMost is into how many values at most Shift spreads the values of one bucket.
+// partsMost is the maximum number of distinct values by which Shift represents the values of one bucket.
 const partsMost = 16
 
-// Shift returns the histogram of all values minus ns. What is known of values within their bucket is kept: they lie
-// around their mean, as Quantile places them. least and most are the extremes of the values.
+// Shift returns the histogram of all values minus ns. The values of a bucket are assumed to be spread evenly around
+// their mean, as by Quantile. least and most are the extremes of the values, ns.
 func (h *Histogram) Shift(ns, least, most int64) (shifted Histogram) {
 	for i, n := range h.Counts {
 		low, high, mean := h.bucket(i, float64(least), float64(most))
@@ -183,7 +183,7 @@ func (h *Histogram) Shift(ns, least, most int64) (shifted Histogram) {
 	return shifted
 }
 
-// Minus is a - b; it stops at the extremes of an int64.
+// Minus returns a - b, or the nearest extreme of an int64 if that overflows.
 func Minus(a, b int64) int64 {
 	d := a - b
 	if (a < 0) != (b < 0) && (d < 0) != (a < 0) {

@@ -5,8 +5,8 @@ import (
 	"pillion.dev/measure/point"
 )
 
-// RoundTrip is round-trip time within ordinary return traffic. It needs both directions, and marks whose
-// numbers the other side can echo.
+// RoundTrip measures the round-trip time by marks in the ordinary traffic of both directions. It needs
+// marks of both directions, whose sequence numbers the other host echoes.
 var RoundTrip = Register(Descriptor{
 	Name: "round-trip", Doc: "round-trip time, split into network and other host (IPv6, encoding pdm)", Carrier: "echo",
 	Schema: &measure.RoundTrips, Requires: []string{"both", "loss"},
