@@ -13,7 +13,7 @@ import (
 // Batches are compressed with Zstandard (RFC 8878).
 const (
 	compressFrom   = 512     // bytes; smaller payloads are sent as they are
-	compressWindow = 1 << 20 // bytes, which bounds the memory of an agent
+	compressWindow = 1 << 20 // bytes; the window bounds the memory that an agent needs
 )
 
 var encoder = sync.OnceValue(func() *zstd.Encoder {
@@ -45,7 +45,7 @@ func compress(payload []byte) []byte {
 	return packed
 }
 
-// decompress returns the payload of that size, bytes; every error is ErrRejected.
+// decompress returns the payload, whose size has to be the given one, bytes. Every error wraps ErrRejected.
 func decompress(packed []byte, size int) ([]byte, error) {
 	payload, err := decoder().DecodeAll(packed, make([]byte, 0, size))
 	if err == nil && len(payload) != size {
@@ -57,8 +57,8 @@ func decompress(packed []byte, size int) ([]byte, error) {
 	return payload, nil
 }
 
-// message makes the message of a batch, of another agent unless that is empty: compressed, if that
-// makes it smaller.
+// message returns the message for a batch, compressed if that makes it smaller. If of is not empty, it is
+// the agent whose batch is relayed.
 func message(subject, of string, e measure.Envelope) *nats.Msg {
 	data, size := e.Payload, 0
 	if packed := compress(e.Payload); packed != nil {

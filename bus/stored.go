@@ -15,9 +15,10 @@ import (
 const (
 	// storedPrefix begins the subjects on which servers publish the batches that they have stored.
 	storedPrefix = "pillion.stored."
-	// agentHeader is the agent that a published batch is from.
+	// agentHeader is the message header with the name of the agent that sent the batch.
 	agentHeader = "Pillion-Agent"
-	// storedQueue limits the batches that wait to be published, storedBytes the received ones, bytes.
+	// storedQueue limits the batches that wait to be published, storedBytes the received batches that wait
+	// to be processed, bytes.
 	storedQueue = 1024
 	storedBytes = 64 << 20
 )
@@ -25,8 +26,8 @@ const (
 func storedSubject(stream string) string { return storedPrefix + stream }
 
 // Stored publishes the batches that a server of a fleet has stored, and receives what the others stored. It
-// serves live views: what does not fit into its queues is dropped and counted. It has a connection of its
-// own, so that what agents and servers ask each other does not wait behind it.
+// serves live views: batches that do not fit into its queues are dropped and counted. It has its own
+// connection, so that requests of agents and servers do not wait behind batches.
 type Stored struct {
 	log   *slog.Logger
 	conn  *nats.Conn
@@ -37,10 +38,10 @@ type Stored struct {
 	subscription                         *nats.Subscription
 }
 
-// StoredStats are counters since the start.
+// StoredStats are numbers of batches since OpenStored.
 type StoredStats struct {
-	Published uint64 // batches
-	// Dropped were not published, Missed not received, since they came faster than they could be.
+	Published uint64
+	// Dropped were not published, and Missed were not received, because a queue was full.
 	Dropped, Missed uint64
 	Received        uint64
 	Broken          uint64 // received and invalid
@@ -104,15 +105,15 @@ func (p *Stored) run() {
 	}
 }
 
-// Close publishes what waits and closes the connection. Nothing may be published afterwards.
+// Close publishes the waiting batches and closes the connection. Publish must not be called afterwards.
 func (p *Stored) Close() {
 	close(p.queue)
 	<-p.ended
-	_ = flush(p.conn) // live views miss what is not sent
+	_ = flush(p.conn) // at worst live views miss the last batches
 	p.conn.Close()
 }
 
-// Stats are the counters.
+// Stats returns the counters.
 func (p *Stored) Stats() StoredStats {
 	s := StoredStats{Published: p.published.Load(), Dropped: p.dropped.Load(), Received: p.received.Load(), Broken: p.broken.Load()}
 	if missed, err := p.subscription.Dropped(); err == nil {
