@@ -8,12 +8,12 @@ import (
 )
 
 const (
-	// mostText bounds what is kept of an output.
+	// mostText is how much of an output is kept, tailSize how much of it Tail returns, bytes.
 	mostText = 64 << 20
 	tailSize = 2048
 )
 
-// Text is what a program prints to one of its outputs.
+// Text collects the beginning of what a program prints to its standard output or standard error.
 type Text struct {
 	mutex sync.Mutex
 	kept  bytes.Buffer
@@ -45,7 +45,7 @@ func (t *Text) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// Limit is the largest number of bytes that is kept, and whether there were more.
+// Limit returns how many bytes are kept at most, and whether the program printed more.
 func (t *Text) Limit() (bytes int, over bool) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
@@ -59,7 +59,7 @@ func (t *Text) Bytes() []byte {
 	return bytes.Clone(t.kept.Bytes())
 }
 
-// Tail is the last line and what fits before it, as one line for messages.
+// Tail returns the last tailSize bytes as one line, for messages.
 func (t *Text) Tail() string {
 	text := strings.TrimSpace(string(t.Bytes()))
 	if len(text) > tailSize {
@@ -68,8 +68,8 @@ func (t *Text) Tail() string {
 	return strings.Join(strings.Fields(text), " ")
 }
 
-// LastObject is the last JSON object of an output with one object per line, or nil. If it has a member summary, that is
-// returned.
+// LastObject returns the last JSON object of an output with one object per line, or nil. If that object has a member
+// "summary", the member is returned instead.
 func (t *Text) LastObject() map[string]any {
 	lines := bytes.Split(t.Bytes(), []byte("\n"))
 	for i := len(lines) - 1; i >= 0; i-- {

@@ -1,9 +1,9 @@
 //go:build amd64 || arm64
 
-// Package seccomp limits the system calls of a process to a list (seccomp(2)). What it needs them for is not known here.
+// Package seccomp limits the system calls of a process to a list (seccomp(2)), which the caller chooses.
 //
-// Conditions see the lower 32 bits of an argument, which are what the kernel takes of an int. Libraries compare 64 bits: for
-// them a level of setsockopt(2) with a bit above these is not SOL_SOCKET.
+// Conditions test the lower 32 bits of an argument, since the kernel ignores the upper bits of an int. Libraries that
+// compare 64 bits do not recognise SOL_SOCKET as the level of setsockopt(2) if a higher bit is set, too.
 package seccomp
 
 import (
@@ -18,18 +18,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Calls are the system calls of a process. What is not listed fails with EPERM.
+// Calls are the allowed system calls of a process. Any other call fails with EPERM.
 type Calls struct {
 	// Allowed are allowed with any arguments.
 	Allowed []uint32
-	// Limited are allowed with certain arguments: those that fulfil all conditions of one of the alternatives. Threads and
-	// signals to the process itself are allowed anyway.
+	// Limited are allowed if the arguments meet all conditions of one of the alternatives. Creating threads, and
+	// signals to threads of the process itself, are always allowed.
 	Limited map[uint32][][]Condition
 	// Errors are the errors of system calls that fail with another error than EPERM.
 	Errors map[uint32]unix.Errno
 }
 
-// Condition is on 32 bits of an argument.
+// Condition compares 32 bits of an argument, after a mask, with a value.
 type Condition struct {
 	offset uint32 // in struct seccomp_data
 	mask   uint32 // of the bits that count
@@ -43,7 +43,7 @@ const (
 	word                                            = 4
 )
 
-// Masked tests the bits of an argument, by its index.
+// Masked tests the bits in mask of an argument, by its index from 0.
 func Masked(argument, mask uint32, test bpf.JumpTest, value uint32) Condition {
 	return Condition{argumentsOffset + 8*argument, mask, test, value}
 }
@@ -56,7 +56,7 @@ func Differs(argument, value uint32) Condition {
 	return Masked(argument, ^uint32(0), bpf.JumpNotEqual, value)
 }
 
-// Null tests a pointer.
+// Null tests whether all 64 bits of an argument, a pointer, are zero.
 func Null(argument uint32) []Condition {
 	low := Equal(argument, 0)
 	high := low
@@ -72,7 +72,7 @@ const allow = unix.SECCOMP_RET_ALLOW
 
 func fail(err unix.Errno) uint32 { return unix.SECCOMP_RET_ERRNO | uint32(err) }
 
-// program is the filter. The kernel caches what does not depend on arguments.
+// program returns the filter. The kernel caches the result for system calls whose arguments are not tested.
 func (c Calls) program() []bpf.Instruction {
 	load := func(offset uint32) bpf.Instruction { return bpf.LoadAbsolute{Off: offset, Size: word} }
 	all := []bpf.Instruction{
@@ -120,7 +120,8 @@ func fulfils(alternative []Condition) []bpf.Instruction {
 	return append(body, bpf.RetConstant{Val: allow})
 }
 
-// Install limits all threads of the calling process, for good. It has to have no_new_privs.
+// Install limits all threads of the calling process; the limit cannot be removed. The process has to have set
+// no_new_privs (PR_SET_NO_NEW_PRIVS).
 func (c Calls) Install() error {
 	raw, err := bpf.Assemble(c.program())
 	if err != nil {
