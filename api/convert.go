@@ -16,10 +16,10 @@ import (
 	"pillion.dev/session"
 )
 
-// SpecMessage is the specification as the API carries it.
+// SpecMessage converts the specification of a session to the message of the API.
 func SpecMessage(s session.Spec) *pillionv1.SessionSpec { return Message[pillionv1.SessionSpec](s) }
 
-// SpecOf reads a specification. Only values that the types of session.Spec cannot
+// SpecOf converts the message of the API to the specification of a session. Only values that the types of session.Spec cannot
 // hold are problems, such as an invalid filter; package session validates the rest.
 func SpecOf(m *pillionv1.SessionSpec) (session.Spec, []session.Problem) {
 	var s session.Spec
@@ -123,7 +123,7 @@ func encode(field protoreflect.FieldDescriptor, v reflect.Value, empty func() pr
 	return protoreflect.ValueOf(v.Interface())
 }
 
-// decoder converts messages into structs and collects what these cannot hold.
+// decoder converts messages into structs and collects problems with values that the fields cannot hold.
 type decoder struct{ problems []session.Problem }
 
 func (d *decoder) message(path string, m protoreflect.Message, v reflect.Value) {
@@ -185,8 +185,8 @@ func (d *decoder) value(at string, value protoreflect.Value, into reflect.Value)
 	}
 }
 
-// TimeMessage leaves the zero time unset, and any time that JSON cannot have: a host with a wrong clock must not
-// make the whole response fail.
+// TimeMessage returns nil for the zero time, and for a time that JSON cannot hold: a host with a wrong clock must
+// not make the whole response fail.
 func TimeMessage(t time.Time) *timestamppb.Timestamp {
 	message := timestamppb.New(t)
 	if t.IsZero() || !message.IsValid() {
@@ -195,7 +195,7 @@ func TimeMessage(t time.Time) *timestamppb.Timestamp {
 	return message
 }
 
-// TimeOf is zero for an unset time.
+// TimeOf returns the zero time for nil. A time outside the years 1 to 9999 is an error.
 func TimeOf(m *timestamppb.Timestamp) (time.Time, error) {
 	if m == nil {
 		return time.Time{}, nil
@@ -206,7 +206,7 @@ func TimeOf(m *timestamppb.Timestamp) (time.Time, error) {
 	return m.AsTime(), nil
 }
 
-// DurationMessage leaves the zero duration unset.
+// DurationMessage returns nil for the zero duration.
 func DurationMessage(d time.Duration) *durationpb.Duration {
 	if d == 0 {
 		return nil
@@ -214,13 +214,12 @@ func DurationMessage(d time.Duration) *durationpb.Duration {
 	return durationpb.New(d)
 }
 
-// DurationOf is zero for an unset duration. One that time.Duration cannot hold
-// (292 years) is an error.
+// DurationOf returns zero for nil. A duration that time.Duration cannot hold (292 years) is an error.
 func DurationOf(m *durationpb.Duration) (time.Duration, error) {
 	if m == nil {
 		return 0, nil
 	}
-	d := m.AsDuration() // saturates
+	d := m.AsDuration() // saturates at the extremes of time.Duration
 	if m.CheckValid() != nil || durationpb.New(d).Seconds != m.GetSeconds() {
 		return 0, fmt.Errorf("duration %ds %dns: out of range", m.GetSeconds(), m.GetNanos())
 	}
