@@ -48,7 +48,7 @@ var ioamTimes = map[string]destination.IOAMTime{
 	"ntp": destination.IOAMTimeNTP, "ptp": destination.IOAMTimePTP, "posix": destination.IOAMTimePOSIX,
 }
 
-// Run reads marks.
+// Run measures the marked packets that arrive on the interface until it is interrupted.
 func (c *destinationCmd) Run(ctx context.Context) error {
 	options := agent.DestinationOptions{RecordFile: c.File(), JSON: c.JSON}
 	options.Device, options.Interval = c.Dev, c.Interval
@@ -79,7 +79,8 @@ func (c *destinationCmd) Run(ctx context.Context) error {
 	return agent.RunDestination(ctx, options, c.Out())
 }
 
-// delivered reads all, local or prefixes behind this host.
+// delivered parses the values of --for: all, or local and prefixes to which this host forwards packets. only is false
+// for all; own are the prefixes.
 func delivered(texts []string) (only bool, own []netip.Prefix, err error) {
 	if slices.Equal(texts, []string{"all"}) {
 		return false, nil, nil

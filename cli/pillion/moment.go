@@ -14,10 +14,10 @@ import (
 	"pillion.dev/internal/quantity"
 )
 
-// moment is a time on the command line; the zero one was not given.
+// moment is a time on the command line; the zero time means that the option was not given.
 type moment struct{ time.Time }
 
-// Decode takes the next word even where it begins with a hyphen, as -1h does.
+// Decode parses the next argument, also if it begins with a hyphen, such as -1h.
 func (m *moment) Decode(ctx *kong.DecodeContext) error {
 	text, err := command.Pop(ctx)
 	if err != nil {
@@ -27,7 +27,7 @@ func (m *moment) Decode(ctx *kong.DecodeContext) error {
 	return err
 }
 
-// decodeTime reads a time as moment does.
+// decodeTime parses a time for a field of type time.Time, in the same way as moment.
 func decodeTime(ctx *kong.DecodeContext, target reflect.Value) error {
 	var m moment
 	err := m.Decode(ctx)
@@ -35,7 +35,7 @@ func decodeTime(ctx *kong.DecodeContext, target reflect.Value) error {
 	return err
 }
 
-// message is nil for a moment that was not given.
+// message returns the time as a message of the API; nil if the option was not given.
 func (m moment) message() *timestamppb.Timestamp {
 	if m.IsZero() {
 		return nil
@@ -43,14 +43,13 @@ func (m moment) message() *timestamppb.Timestamp {
 	return timestamppb.New(m.Time)
 }
 
-// timeLayouts are read in the zone of this machine where they name none.
+// timeLayouts are the accepted formats. A time without a time zone is in the time zone of this machine.
 var timeLayouts = []string{
 	time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02",
 }
 
-// parseTime reads RFC 3339, a date with or without a time of day, now, today,
-// yesterday and tomorrow with or without one, a time of day alone, and a span
-// before (-1h) or after (+1h) now.
+// parseTime parses a time in RFC 3339; a date, today, yesterday or tomorrow, each with or without a
+// time of day; a time of day alone; now; or a duration before (-1h) or after (+1h) now.
 func parseTime(text string, now time.Time) (time.Time, error) {
 	text = strings.TrimSpace(text)
 	bad := fmt.Errorf("%q is not a time such as 2026-01-31T14:00:00Z, now, -1h, +30m, today 14:00", text)
@@ -96,7 +95,7 @@ func parseTime(text string, now time.Time) (time.Time, error) {
 	return time.Date(now.Year(), now.Month(), now.Day()+offset, hour, minute, second, 0, now.Location()), nil
 }
 
-// when is a cell with a time.
+// when returns a table cell with a time: local for people, UTC in RFC 3339 for programs.
 func when(t *timestamppb.Timestamp) cell {
 	if t == nil || t.AsTime().IsZero() {
 		return text("")
@@ -104,7 +103,7 @@ func when(t *timestamppb.Timestamp) cell {
 	return cell{shown: t.AsTime().Local().Format(time.DateTime), plain: t.AsTime().Format(time.RFC3339Nano)}
 }
 
-// ago is a cell with how long ago a time was.
+// ago returns a table cell with the time that has passed since t, for people, and t for programs.
 func ago(t *timestamppb.Timestamp) cell {
 	c := when(t)
 	if c.plain == "" {
@@ -118,7 +117,7 @@ func ago(t *timestamppb.Timestamp) cell {
 	return c
 }
 
-// roughly writes a duration by its largest unit.
+// roughly formats a duration in one unit, rounded down: days, hours, minutes or seconds.
 func roughly(d time.Duration) string {
 	switch {
 	case d >= 48*time.Hour:
@@ -131,7 +130,7 @@ func roughly(d time.Duration) string {
 	return fmt.Sprintf("%ds", d/time.Second)
 }
 
-// length is a cell with a duration.
+// length returns a table cell with a duration.
 func length(d *durationpb.Duration) cell {
 	if d == nil {
 		return text("")

@@ -15,7 +15,8 @@ import (
 	"pillion.dev/server/authority"
 )
 
-// natsCmd writes the files of one node of an external NATS cluster, or of the leaf of a site.
+// natsCmd writes the configuration and the certificate of one node of an external NATS cluster, or of the leaf node
+// of a site.
 type natsCmd struct {
 	Name          string   `arg:"" help:"Name of the node, different on each."`
 	Host          []string `required:"" help:"Host name or address by which agents, servers and other nodes reach the node; repeatable." placeholder:"NAME"`
@@ -73,7 +74,7 @@ func (c *natsCmd) Run(ctx context.Context) error {
 	return nil
 }
 
-// hub returns the configuration of a node of the cluster, and its certificate with the key.
+// hub returns the configuration of a node of the cluster, and its certificate with the private key, as PEM.
 func (c *natsCmd) hub(keys *authority.Authority, folder string) (config string, certificate []byte, err error) {
 	hub := bus.Hub{Name: c.Name, Listen: c.Listen, ClusterListen: c.ClusterListen, Routes: c.Route, Folder: folder, Agents: c.Agent}
 	if len(c.Agent) == 0 {
@@ -88,7 +89,7 @@ func (c *natsCmd) hub(keys *authority.Authority, folder string) (config string, 
 	return config, certificate, err
 }
 
-// leaf returns the configuration and the certificate of the leaf of a site.
+// leaf returns the configuration of the leaf node of a site, and its certificate with the private key, as PEM.
 func (c *natsCmd) leaf(keys *authority.Authority, folder string) (config string, certificate []byte, err error) {
 	leaf := bus.Leaf{Name: c.Name, Listen: c.Listen, Hubs: c.Hub, Folder: folder}
 	if leaf.Secret, err = keys.BusSecret(); err != nil {

@@ -76,8 +76,9 @@ func (c *runCmd) settings() (server.Config, error) {
 	return config, nil
 }
 
-// reachable is under which address other hosts find the server: that on which it listens, the first of its host
-// names, or the first address of this machine. Other hosts may not be able to resolve the machine's own name.
+// reachable returns the host:port at which other hosts reach the server. The host is the listen address if that is
+// specific, else the first of hosts, else the first global unicast address of this machine: other hosts may not be able
+// to resolve the machine's own name.
 func reachable(listen string, hosts []string) string {
 	host, port, _ := net.SplitHostPort(listen)
 	if ip := net.ParseIP(host); ip == nil || ip.IsUnspecified() {
@@ -94,7 +95,7 @@ func reachable(listen string, hosts []string) string {
 	return net.JoinHostPort(host, port)
 }
 
-// welcome prints the next steps. Secrets stay in their files.
+// welcome prints the next steps. It prints the paths of the files with secrets rather than the secrets.
 func welcome(out io.Writer, w server.Welcome, address string) {
 	_, port, _ := net.SplitHostPort(w.HTTP)
 	fmt.Fprintf(out, "pillion-server is running: API at %s, bus for agents at %s\n", w.HTTP, w.Bus)
