@@ -19,7 +19,7 @@ type discardCmd struct {
 	Lab    string `placeholder:"NAME" help:"Lab of the host given by --netns, if several are running."`
 }
 
-// Run discards what connections receive until it is interrupted.
+// Run accepts TCP connections and discards the data that they receive, until it is interrupted.
 func (c *discardCmd) Run(ctx context.Context) error {
 	var l net.Listener
 	listen := func() (err error) {

@@ -11,7 +11,7 @@ import (
 	"pillion.dev/send/frame"
 )
 
-// Sources of packets besides the patterns.
+// Sources of packets other than patterns: the options that choose them.
 const (
 	fromModel   = "--model"
 	fromFlows   = "--schedule of flows"
@@ -20,7 +20,7 @@ const (
 
 var patterns = []string{"train", "pair", "rate", "chirp", "periodic", "poisson"}
 
-// sourced says with which sources of packets options have an effect.
+// sourced lists for options the sources of packets with which they have an effect.
 var sourced = []struct {
 	options []string
 	sources []string
@@ -40,7 +40,7 @@ var sourced = []struct {
 	},
 }
 
-// conditional says what else options need to have an effect.
+// conditional lists what options require in order to have an effect: in words, and as a test (met).
 var conditional = []struct {
 	options []string
 	needs   string
@@ -63,8 +63,8 @@ var conditional = []struct {
 	},
 }
 
-// checkApplies refuses options of the command line that would have no effect. header has the headers of the default
-// flow; it is nil without one.
+// checkApplies returns an error if an option of the command line would have no effect. header has the header fields of
+// the flow given by --to; it is nil without --to.
 func (c *sendCmd) checkApplies(line *kong.Context, source string, header *frame.Header) error {
 	var given []string
 	for _, p := range line.Path {
