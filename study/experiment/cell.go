@@ -12,7 +12,7 @@ type Cell struct {
 	Levels map[string]string
 }
 
-// Cells returns those that are not excluded; the levels of the last factor vary fastest.
+// Cells returns the cells that are not excluded. The levels of the last factor vary fastest.
 func (s *Spec) Cells() []Cell {
 	var cells []Cell
 	choice := make([]int, len(s.Factors))
@@ -46,7 +46,8 @@ func (s *Spec) excluded(levels map[string]string) bool {
 	return false
 }
 
-// Name writes a cell as a selection, with the factors in the order of the file.
+// Name returns the name of a cell: FACTOR=LEVEL for each factor, in the order of the experiment file, separated by
+// spaces.
 func (s *Spec) Name(c Cell) string {
 	parts := make([]string, len(s.Factors))
 	for i, f := range s.Factors {
@@ -55,7 +56,7 @@ func (s *Spec) Name(c Cell) string {
 	return strings.Join(parts, " ")
 }
 
-// base selects the cells that a response is relative to.
+// base selects the base cells, to which the response of other cells is relative.
 func (r *Response) base() Where {
 	w := Where{}
 	for name, level := range r.To {
@@ -64,9 +65,9 @@ func (r *Response) base() Where {
 	return w
 }
 
-// bases returns, for each cell, the index of the cell that its response is relative to: of
-// those with the levels of the response, the one that shares most levels with the cell, and
-// that has most base levels otherwise.
+// bases returns, for each cell, the index of the base cell to which its response is relative: of the cells
+// that base selects, the one that shares most levels with the cell and, among equals, has the first level
+// of most other factors.
 func (s *Spec) bases(cells []Cell) ([]int, error) {
 	of := make([]int, len(cells))
 	for i, c := range cells {
@@ -101,13 +102,13 @@ func (s *Spec) bases(cells []Cell) ([]int, error) {
 type Turn struct {
 	Block, Position int
 	Cell            Cell
-	// Null: the repeated base.
+	// Null says that the run belongs to the null arm: it repeats a base cell.
 	Null    bool
 	Attempt int
 }
 
-// Order returns the runs of a block in their order: each cell once and, with a null arm,
-// each base again. It depends on the seed and the block only.
+// Order returns the runs of a block in random order: each cell once and, with a null arm, each base
+// cell a second time. The order depends only on the seed and the block.
 func (s *Spec) Order(block int) []Turn {
 	cells := s.Cells()
 	var turns []Turn
@@ -127,8 +128,8 @@ func (s *Spec) Order(block int) []Turn {
 	return turns
 }
 
-// null returns the cells that the null arm repeats: those that others are relative to or,
-// without a response, the first one.
+// null returns the cells that the null arm repeats: the base cells or, if the responses of the experiment
+// are not relative, the first cell.
 func (s *Spec) null(cells []Cell) []Cell {
 	if s.Response == nil {
 		return cells[:1]
@@ -146,7 +147,7 @@ func (s *Spec) null(cells []Cell) []Cell {
 	return bases
 }
 
-// Applied is the treatment of a level.
+// Applied is the treatment that a level of a factor applies.
 type Applied struct {
 	Factor, Level string
 	Treatment

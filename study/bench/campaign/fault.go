@@ -15,18 +15,18 @@ import (
 	"pillion.dev/internal/progress"
 )
 
-// fault is one kind of misfortune. It happens to one host, lasts for a while, and is over
-// when happen returns; what follows from it may last longer.
+// fault is one kind of injected fault. It affects one host until happen returns; its consequences may
+// last longer.
 type fault struct {
 	name string
-	// server, agents: whom it can happen to.
+	// server and agents say which hosts it can affect.
 	server, agents bool
-	// alone: no other fault may be active meanwhile.
+	// alone says that no other fault may be active at the same time.
 	alone  bool
 	happen func(ctx context.Context, w *world, h *host, draws *rand.Rand) (what string, err error)
 }
 
-// Limits of what is drawn.
+// Limits of random durations: of a fault, between two faults, of a clock step, and of a wrong clock.
 const (
 	lastingMin, lastingMax = 500 * time.Millisecond, 6 * time.Second
 	gapMin, gapMax         = 200 * time.Millisecond, 3 * time.Second
@@ -59,7 +59,7 @@ func between(draws *rand.Rand, least, most time.Duration) time.Duration {
 	return least + time.Duration(draws.Int64N(int64(most-least)))
 }
 
-// last waits as long as is drawn.
+// last waits for a random time, and returns it.
 func last(ctx context.Context, draws *rand.Rand) time.Duration {
 	return lastUntil(ctx, between(draws, lastingMin, lastingMax))
 }
@@ -86,8 +86,8 @@ func killApplication(_ context.Context, _ *world, h *host, draws *rand.Rand) (st
 	return "killed", nil
 }
 
-// partition takes either end of a link down: the host sees its own link fail, or packets
-// vanish behind it.
+// partition takes down one end of the host's link, at random: the host sees its own interface fail, or
+// its packets are lost at the other end.
 func partition(ctx context.Context, w *world, h *host, draws *rand.Rand) (string, error) {
 	namespace, link := w.server.namespace, h.link
 	if draws.IntN(2) == 0 {
@@ -129,11 +129,11 @@ func stepClock(ctx context.Context, _ *world, h *host, draws *rand.Rand) (string
 
 const day = 24 * time.Hour
 
-// wrongClocks are those that somebody sets wrong, or that a dead battery resets.
+// wrongClocks are offsets of a clock that somebody sets wrong, or that resets with an empty battery.
 var wrongClocks = []time.Duration{time.Hour, 40 * day, 365 * day, -time.Hour, -40 * day}
 
-// setClock sets the clock wrong, for long enough that what the server does each minute happens.
-// In half of the cases the program is killed then, and starts again with the right clock.
+// setClock sets the clock wrong, often for long enough that the server's tasks of each minute run.
+// In half of the cases it then kills the program, which restarts with the right clock.
 func setClock(ctx context.Context, _ *world, h *host, draws *rand.Rand) (string, error) {
 	ahead, d := wrongClocks[draws.IntN(len(wrongClocks))], between(draws, lastingMin, wrongMax)
 	back, how := func() error { return h.program.step(0) }, ""
@@ -148,10 +148,10 @@ func setClock(ctx context.Context, _ *world, h *host, draws *rand.Rand) (string,
 	return what + how, err
 }
 
-// whileAhead steps the clock of a host's program, and sets it back after a time.
+// whileAhead advances the clock of a host's program by ahead, and calls back after d to set it right.
 func whileAhead(ctx context.Context, h *host, ahead, d time.Duration, back func() error) (string, error) {
 	if err := h.program.step(ahead); errors.Is(err, errNotStopped) || hasEnded(err) {
-		return fmt.Sprintf("not possible: %v", err), nil // it may just end
+		return fmt.Sprintf("not possible: %v", err), nil // the program may be ending
 	} else if err != nil {
 		return "", err
 	}
@@ -163,7 +163,7 @@ func whileAhead(ctx context.Context, h *host, ahead, d time.Duration, back func(
 	return fmt.Sprintf("by %v for %v", ahead, time.Since(begun).Round(time.Millisecond)), nil
 }
 
-// hasEnded reports whether an error says that the process ends, or has ended: its memory is gone.
+// hasEnded reports whether an error means that the process is ending or has ended: its memory cannot be accessed.
 func hasEnded(err error) bool {
 	return errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH) || errors.Is(err, io.ErrUnexpectedEOF)
 }
@@ -176,7 +176,7 @@ type tally struct {
 	bar    *progress.Bar
 }
 
-// follow shows the time until the context ends.
+// follow shows the elapsed time and the number of faults until the context ends.
 func (t *tally) follow(ctx context.Context, seconds int) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -196,7 +196,7 @@ func (t *tally) follow(ctx context.Context, seconds int) {
 	}
 }
 
-// say prints a line with the time.
+// say prints a line with the time since the start, s.
 func (t *tally) say(format string, values ...any) {
 	t.bar.Print(os.Stdout, fmt.Sprintf("%7.1f s  %s", time.Since(t.begun).Seconds(), fmt.Sprintf(format, values...)))
 }
@@ -211,8 +211,8 @@ func (t *tally) add(name, host, what string) {
 // lanes is how many faults may be active at once, on different hosts.
 const lanes = 2
 
-// run lets faults happen until the context ends. The same seed draws the same faults; when
-// exactly they hit the programs is up to the machine.
+// run injects faults until the context ends. The same seed gives the same faults; the exact times at which
+// they affect the programs depend on the machine.
 func (w *world) run(ctx context.Context, t *tally) error {
 	var exclusive sync.RWMutex
 	taken := map[*host]*sync.Mutex{}

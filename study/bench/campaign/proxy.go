@@ -12,8 +12,8 @@ import (
 	"pillion.dev/internal/netns"
 )
 
-// proxy is between agents and the port where they get certificates. It loses a share of the
-// answers: the server has done what was asked, and the agent does not know.
+// proxy is a TCP proxy between agents and the server's port that issues certificates. It drops a share of
+// the answers: the server has carried out the request, and the agent does not know.
 type proxy struct {
 	namespace, to string
 	listener      net.Listener
@@ -61,7 +61,7 @@ func (p *proxy) relay(agent *net.TCPConn) {
 	asked := make(chan struct{})
 	go func() {
 		_ = countRecords(dialed, agent, asked)
-		_ = dialed.(*net.TCPConn).CloseWrite() // or it is closed
+		_ = dialed.(*net.TCPConn).CloseWrite() // fails if the connection is already closed
 	}()
 	if !loses {
 		_, _ = io.Copy(agent, dialed) // until either side ends
@@ -84,14 +84,14 @@ func (p *proxy) relay(agent *net.TCPConn) {
 	}
 }
 
-// answerTime is how long the server has to do what was asked before the connection ends.
+// answerTime is how long the server has to carry out the request before the connection is closed.
 const answerTime = time.Second
 
-// applicationData is the type of a TLS record with content (RFC 8446, section 5.1).
+// applicationData is the type of a TLS record with encrypted content (RFC 8446, section 5.1).
 const applicationData = 23
 
-// countRecords copies TLS records, and closes asked with the second one with content: the
-// first one ends the handshake, the second one is the request.
+// countRecords copies TLS records, and closes asked at the second record of type applicationData: the
+// first one ends the handshake (TLS 1.3), the second one is the request.
 func countRecords(to io.Writer, from io.Reader, asked chan struct{}) error {
 	contents := 0
 	for {

@@ -17,21 +17,22 @@ import (
 	"pillion.dev/study/bench/result"
 )
 
-// peer is a program that sends datagrams at a constant rate, for a second. What arrives is
-// captured at the far end in the same way for each of them, since only this sender's
-// packets carry a tag.
+// peer describes the load that each compared program sends: UDP datagrams at a constant rate, for 1 s.
+// Arrivals are captured at the far end in the same way for all programs, since only this sender's packets
+// carry a tag.
 type peer struct {
-	gap  time.Duration // between packets
-	size int           // of their frames in bytes
+	gap  time.Duration // between the starts of packets
+	size int           // of an Ethernet frame without FCS, bytes
 }
 
 const (
 	peerPort = 5300
-	// headers before the payload of a datagram in an Ethernet frame.
+	// headers is the length of the Ethernet, IPv4 and UDP headers before the payload, bytes.
 	headers = 14 + 20 + 8
 )
 
-// tool is how a peer is run; this sender's have an arm in place of commands.
+// tool is a compared program and its command lines. This sender's tools have an arm of the benchmark (a way of
+// sending) instead of command lines.
 type tool struct {
 	name           string
 	binary         string
@@ -68,7 +69,8 @@ func words(all ...any) (list []string) {
 
 func (p *peer) packetsPerSecond() float64 { return 1 / p.gap.Seconds() }
 
-// peerCommand measures one program: gap_error is how far distances of packets were from the one asked for.
+// peerCommand measures one program: gap_error is the absolute difference between the captured and the requested
+// gap of successive packets, ns.
 func peerCommand(f *flag.FlagSet) func(ctx context.Context) (result.Result, error) {
 	var p peer
 	var names []string

@@ -21,7 +21,7 @@ type place struct {
 	name string
 	lab  *lab.Lab
 	ssh  string
-	// pin is a processor, -1 for none.
+	// pin is the number of the processor to which the command is bound, or -1 for none.
 	pin int
 }
 
@@ -33,22 +33,21 @@ func (p place) shell(text string, variables []string) (*exec.Cmd, func() error) 
 		arguments = append(append([]string{"ssh"}, sshOptions()...), p.ssh, p.remote(text, variables))
 	}
 	command := exec.Command(arguments[0], arguments[1:]...)
-	// A group of its own does not get the terminal's Ctrl-C, so that everything stops in order.
+	// The terminal does not send SIGINT to another process group, so that this program can stop commands in order.
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	return command, func() error { return p.start(command) }
 }
 
-// sshOptions keep ssh from asking, and notice a connection that is cut.
+// sshOptions keep ssh from prompting and make it exit if the connection breaks.
 func sshOptions() []string {
 	return []string{"-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=10", "-o", "ServerAliveCountMax=3"}
 }
 
-// remote is what ssh executes. Signals do not reach the other side, so that the end of
-// standard input interrupts the command: when it is closed, and when the connection or
+// remote returns the command line that ssh executes. ssh does not forward signals, so that the end of
+// standard input interrupts the command: when this program closes it, and when the connection or
 // this program ends. A shell starts background commands with standard input from
-// /dev/null and without interrupts, hence the descriptor 3 and env. A shell that is just
-// starting a program loses an interrupt, so that nobody is left who would repeat it: the
-// command is then terminated, and at last killed.
+// /dev/null and with SIGINT ignored, hence the descriptor 3 and env. A shell that is just starting a
+// program can lose a SIGINT: the command then gets SIGTERM after 10 s, and SIGKILL after 5 more.
 func (p place) remote(text string, variables []string) string {
 	before := ""
 	for _, variable := range variables {
@@ -62,7 +61,7 @@ func (p place) remote(text string, variables []string) string {
 	return "sh -c " + quote(script)
 }
 
-// start starts a command in the place's namespace, on its processor.
+// start starts a command in the network namespace of the place, bound to its processor.
 func (p place) start(command *exec.Cmd) error {
 	start := command.Start
 	if p.pin >= 0 && p.ssh == "" {
@@ -74,7 +73,7 @@ func (p place) start(command *exec.Cmd) error {
 	return start()
 }
 
-// pinned runs f on a thread that is bound to a processor; processes that f starts are, too.
+// pinned runs f on a thread that is bound to a processor; processes that f starts inherit the binding.
 func pinned(cpu int, f func() error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -90,7 +89,7 @@ func pinned(cpu int, f func() error) error {
 	return errors.Join(err, unix.SchedSetaffinity(0, &before))
 }
 
-// quote makes a text one word of a shell command.
+// quote quotes a text as one word of a shell command.
 func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
 // place returns the place of a host; the empty name means the host on which the load runs by default.
@@ -122,7 +121,7 @@ func (r *runner) place(host string) (place, error) {
 	return p, nil
 }
 
-// loadPlace is the place of the load.
+// loadPlace returns the place where the load runs.
 func (r *runner) loadPlace() (place, error) {
 	p, err := r.place(r.spec.Run.On)
 	if cpu, ok := r.spec.Environment.Pin["run"]; ok {
@@ -131,7 +130,7 @@ func (r *runner) loadPlace() (place, error) {
 	return p, err
 }
 
-// role is what a host is in sessions, "" for neither.
+// role returns the role of a host in sessions: source, destination, or "" for neither.
 func (r *runner) role(host string) string {
 	switch host {
 	case "":

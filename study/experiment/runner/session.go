@@ -17,7 +17,8 @@ import (
 	"pillion.dev/study/experiment"
 )
 
-// applySession starts the session of a treatment: on a server if there is one, else by hand.
+// applySession starts the session of a treatment: on a server if there is one, else by hand, that is by
+// running pillion-agent source and pillion-agent destination on the two hosts.
 func (m *measurement) applySession(ctx context.Context, a experiment.Applied) error {
 	spec, err := a.SessionOf(m.values)
 	if err != nil {
@@ -37,7 +38,7 @@ func (m *measurement) applySession(ctx context.Context, a experiment.Applied) er
 	return m.startByHand(ctx, spec, source, destination)
 }
 
-// end is the host at one end of a session.
+// end returns the host at one end of a session: the named one, else otherwise.
 func end(named []string, otherwise, role string) (string, error) {
 	switch {
 	case len(named) == 1:
@@ -50,10 +51,10 @@ func end(named []string, otherwise, role string) (string, error) {
 	return "", fmt.Errorf("find the %s of the session: %w: %d are given, one is supported", role, errEnds, len(named))
 }
 
-// errByHand: a session needs what only a server can do.
+// errByHand is returned for a session with a field that works only on a server.
 var errByHand = errors.New("only a session on a server can have this")
 
-// needsServer names a field that sessions by hand do not have, "" if there is none.
+// needsServer returns the name of a field of the session that works only on a server, "" if there is none.
 func needsServer(s *session.Spec) string {
 	for _, field := range []struct {
 		name string
@@ -76,7 +77,7 @@ func needsServer(s *session.Spec) string {
 	return ""
 }
 
-// byHandOnly refuses a session that needs a server.
+// byHandOnly returns an error if the session needs a server.
 func byHandOnly(s *session.Spec) error {
 	if field := needsServer(s); field != "" {
 		return fmt.Errorf("start session by hand: %s: %w; give the lab a service, or the hosts agents", field, errByHand)
@@ -84,7 +85,7 @@ func byHandOnly(s *session.Spec) error {
 	return nil
 }
 
-// startByHand starts the destination first and the source last, as a session does.
+// startByHand starts the destination before the source, as a server does for a session.
 func (m *measurement) startByHand(ctx context.Context, s *session.Spec, source, destination string) error {
 	if err := byHandOnly(s); err != nil {
 		return err
@@ -126,7 +127,7 @@ func (m *measurement) startByHand(ctx context.Context, s *session.Spec, source, 
 	return nil
 }
 
-// settingArguments are the options of a program for the settings that the session gives a value.
+// settingArguments returns the options of a program (source or destination) for the settings in the session.
 func settingArguments(s *session.Spec, program string) []string {
 	var list []string
 	for _, one := range session.Settings() {
@@ -156,8 +157,8 @@ func destinationArguments(s *session.Spec) []string {
 	return list
 }
 
-// sourceArguments are the options of the source. Path probes would count as packets of the
-// load, so that paths are not validated.
+// sourceArguments returns the options of the source. It disables path validation, whose probes would
+// count as packets of the load.
 func (m *measurement) sourceArguments(s *session.Spec, destination string) []string {
 	list := []string{"--path-validation", "off"}
 	add := func(name, value string, given bool) {
@@ -182,7 +183,7 @@ func (m *measurement) sourceArguments(s *session.Spec, destination string) []str
 	}
 	families := map[string][]string{"ipv4": {"0.0.0.0/0"}, "ipv6": {"::/0"}}
 	to := families[s.Family]
-	if m.lab != nil && len(m.lab.Spec.Hosts) > 2 { // others would get marks, too
+	if m.lab != nil && len(m.lab.Spec.Hosts) > 2 { // packets to other hosts must not get marks
 		to = m.addressesOf(destination, s.Family)
 	}
 	for _, prefix := range to {
@@ -208,7 +209,7 @@ func noDevice(host string) error {
 	return fmt.Errorf("find interface of host %s: give its device, under hosts or in the session", host)
 }
 
-// device is the interface of a host toward another one.
+// device returns the interface of a host over which it routes packets to another host.
 func (r *runner) device(p place, other string) (string, error) {
 	if device := r.spec.Hosts[p.name].Device; device != "" {
 		return device, nil
@@ -247,7 +248,7 @@ type byHand struct {
 	role string
 }
 
-// undo stops it and returns its summary, by role, and what expectations ask for.
+// undo stops the program and returns its summary, by role, and the counters that expectations compare.
 func (b byHand) undo() (map[string]any, error) {
 	if b.HasEnded() {
 		return nil, errors.Join(invalid{fmt.Errorf("the %s ended before the load: %w", b.role, b.Failure())}, b.stop())
