@@ -21,14 +21,14 @@ import (
 type file struct {
 	path  string // without a slash at the beginning; a folder ends with one
 	mode  int64
-	owner int // user and group
-	from  string
-	text  string // the content, without from
+	owner int    // user and group
+	from  string // path of the file with the content
+	text  string // the content, if from is empty
 }
 
 func folder(path string, mode int64) file { return file{path: path + "/", mode: mode} }
 
-// parents returns the folders above the paths of files, each once.
+// parents returns the folders that contain the files and are not among them, each once, outer ones first.
 func parents(files []file) (all []file) {
 	seen := map[string]bool{".": true}
 	var add func(name string)
@@ -49,7 +49,7 @@ func parents(files []file) (all []file) {
 	return all
 }
 
-// layer packs files in their order, all with the same time.
+// layer packs files in their order into a compressed tar layer. All have the same modification time.
 func layer(created time.Time, files []file) (v1.Layer, error) {
 	var packed bytes.Buffer
 	out := tar.NewWriter(&packed)
@@ -86,7 +86,7 @@ func layer(created time.Time, files []file) (v1.Layer, error) {
 	return l, nil
 }
 
-// unpacked is the size of layers before compression.
+// unpacked returns the size of layers before compression, bytes.
 func unpacked(layers ...v1.Layer) (total int64, err error) {
 	for _, l := range layers {
 		content, err := l.Uncompressed()

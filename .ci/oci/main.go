@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// build is what all images of a release have in common.
+// build has the parameters that all images of a release have in common.
 type build struct {
 	in, out           string
 	version, revision string
@@ -36,7 +36,7 @@ func main() {
 	}
 }
 
-// run writes an image of each program and processor that the release has.
+// run writes one image for each program and processor architecture in the release.
 func (b build) run() error {
 	written := 0
 	for _, p := range programs {
@@ -49,7 +49,7 @@ func (b build) run() error {
 			processor := strings.TrimPrefix(filepath.Base(path), p.name+"-linux-")
 			platform, ok := platforms[processor]
 			if !ok {
-				continue // no container runtime runs there
+				continue // no container runtime supports this architecture
 			}
 			platform.OS = "linux"
 			out := filepath.Join(b.out, fmt.Sprintf("%s-%s-linux-%s.tar", p.name, b.version, processor))

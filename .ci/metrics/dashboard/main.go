@@ -1,6 +1,6 @@
-// Command dashboard checks dashboards of Grafana against its schemas, strictly, and the PromQL in
-// them with Prometheus's parser. It prints each expression as a line of JSON, with the names of the
-// metrics in it. The arguments are files.
+// Command dashboard checks Grafana dashboards strictly against Grafana's schemas, and their PromQL
+// expressions with Prometheus's parser. It prints each expression as a line of JSON, with the names of the
+// metrics in it. The arguments are the files of the dashboards.
 package main
 
 import (
@@ -28,7 +28,7 @@ func main() {
 	}
 }
 
-// source are the parts of a dashboard that have expressions.
+// source has the parts of a dashboard that contain expressions.
 type source struct {
 	Panels     []panel
 	Templating struct {
@@ -81,7 +81,7 @@ func (p panel) check(path string) (err error) {
 	return err
 }
 
-// variable of Grafana, which replaces it before Prometheus sees it.
+// variable matches a variable of a dashboard, which Grafana replaces before it queries Prometheus.
 var variable = regexp.MustCompile(`\$(\w+|\{\w+(:\w+)?\})`)
 
 func replaced(name string) string {
