@@ -1,4 +1,4 @@
-// Points that sessions can measure besides the marks, and their rows.
+// Measurement points: what sessions can measure in addition to marked packets, and its rows.
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import type { Column, Line, Row, Value } from "../gen/data_pb.ts";
 import type { Point, PointOption, PointView } from "../gen/session_pb.ts";
@@ -14,7 +14,7 @@ export const points = mapped(catalogue, (c) => c.points);
 /** The modules of marks by name. */
 export const modules = mapped(catalogue, (c) => c.modules);
 
-/** Whatever has views. */
+/** The modules and points, which have views to draw. */
 export const drawn = mapped(catalogue, (c) => [...c.modules, ...c.points]);
 
 /** The fields of a specification that have bounds or a fixed set of values. */
@@ -64,7 +64,7 @@ export function newest(rows: readonly Row[], grouped: number): Value[][] {
   return [...groups].sort(([a], [b]) => a.localeCompare(b, "en", { numeric: true })).map(([, values]) => values);
 }
 
-/** The lines of a view over the last hour, by a step in ms. */
+/** The lines of a view over the last hour. step is the distance of their points, ms; to is the end, ms since 1970. */
 export function linesOf(view: PointView, where: Where): Resource<{ lines: Line[]; step: number; to: number }> {
   return resource(refreshMs, async (signal) => {
     const to = Date.now();
@@ -104,7 +104,7 @@ export function valueText(value: Value, unit: string): string {
   }
 }
 
-/** A value of a column; ports are names rather than quantities. */
+/** A value of a column as text; port numbers are identifiers and get no thousands separators. */
 export const cellText = (value: Value, column: Column): string => (/^[sd]port$/.test(column.name) ? plainText(value) || "–" : valueText(value, column.unit));
 
 /** Whether values of a column are aligned as numbers. */

@@ -8,19 +8,19 @@ import { amountText, cellAt, type Amount, type Grid } from "../../data/traffic.t
 import { dark } from "../../part/theme.tsx";
 
 const shades = 64;
-const few = 12; // rows and columns whose cells have figures
+const few = 12; // numbers are shown in cells up to this number of rows and columns
 
 interface PictureProps {
   grid: Grid;
   amount: Amount;
   version: number;
   label: string;
-  /** Shown name of a row or column. */
+  /** Displayed name of a row or column. */
   name: (text: string) => string;
   address: (source: string, destination: string) => string | undefined;
 }
 
-/** Picture draws the matrix, with a card for the active cell. */
+/** Picture draws the traffic matrix, with a card of details for the cell under the cursor. */
 export function Picture({ grid, amount, version, label, name, address }: PictureProps) {
   const night = dark.value;
   const [low, high] = useMemo(() => {
