@@ -1,7 +1,7 @@
-"""Effects: what a cell does to the response, compared within each block.
+"""Effects of cells on the response, compared within each block.
 
-A block holds every cell once, so that the difference of two cells within it is free of what
-changed between blocks. Each block gives one value; blocks are the sample.
+A block has one run of every cell, so that changes between blocks do not affect the difference of
+two cells within a block. Each block gives one value; blocks are the sample.
 """
 
 import numpy as np
@@ -11,8 +11,8 @@ from scipy import stats as scipy_stats
 from pillion import stats
 from pillion.analysis.numbers import share
 
-# With fewer blocks the bootstrap has too few values to resample, and its interval covers
-# less than it says.
+# With fewer blocks the bootstrap has too few values to resample: the coverage of its interval is below
+# the stated confidence.
 BCA_BLOCKS = 20
 
 
@@ -24,13 +24,13 @@ def measure_of(x, measure):
 
 
 def runs_of(x):
-    """The treatments' runs: no null arm, and of runs repeated within a block the last."""
+    """Runs without the null arm; of repeated runs of a cell in a block only the last."""
     table = x.runs[~x.runs["null"]]
     return table[~table.duplicated(["block", *x.design.factors], keep="last")]
 
 
 def scaled(x, measure, runs=None):
-    """The measure of each run, as its log where effects are ratios."""
+    """The measure of each run, or its natural logarithm if effects are ratios."""
     values = (x.runs if runs is None else runs)[measure_of(x, measure)]
     if not x.design.is_log:
         return values
@@ -43,11 +43,11 @@ def scaled(x, measure, runs=None):
 
 
 def wide(x, measure=None, null=False):
-    """Scaled values by block and cell; null: of the null arm."""
+    """Scaled values by block (rows) and cell (columns); with null, of the null arm only."""
     factors = list(x.design.factors)
     table = x.runs.assign(_y=scaled(x, measure))
     table = table[(table["null"] == null) & table["_y"].notna()]
-    # One valid run of a cell in a block counts; if it was repeated, the last.
+    # Of several valid runs of a cell in a block, the last counts.
     table = table.drop_duplicates(["block", *factors], keep="last")
     table = table.astype({name: str for name in factors})
     return table.pivot(index="block", columns=factors, values="_y")
@@ -67,7 +67,8 @@ def is_base(x, cell):
 def partner(x, cell, cells):
     """The base cell that a cell is compared with, by the runner's rule.
 
-    It shares most other levels with the cell, and has the base's levels otherwise.
+    It is the base cell that shares most levels with the cell and, among equals, has the first level of
+    most other factors.
     """
     bases = [c for c in cells if is_base(x, c)]
     if not bases:
@@ -85,7 +86,7 @@ def block_values(x, measure=None):
     table = wide(x, measure)
     cells = ordered_cells(x, table.columns)
     key = (lambda c: c) if table.columns.nlevels > 1 else (lambda c: c[0])
-    # The base follows from the design, whichever runs are there.
+    # The base follows from the design, even if its runs are missing.
     planned, values = [tuple(c[name] for name in x.design.factors) for c in x.design.cells] or cells, {}
     for cell in cells:
         if x.design.to and is_base(x, cell):
@@ -123,7 +124,7 @@ def estimate_name(design):
 
 
 def grouped(x, term, measure=None):
-    """Levels of a term to one value per block, the mean over the term's cells in it."""
+    """For each level of a term one value per block: the mean over the cells with that level."""
     values = block_values(x, measure)
     names = list(x.design.factors)
     chosen = names if term is None else term.split(":")
@@ -134,7 +135,7 @@ def grouped(x, term, measure=None):
     for cell in values:
         levels = dict(zip(names, cell))
         groups.setdefault(tuple(levels[name] for name in chosen), []).append(cell)
-    # A block without all cells of a level would compare other things: it is left out.
+    # A block without all cells of a level is left out: its mean would not be comparable.
     return chosen, {key: values[cells].mean(axis=1, skipna=False).dropna() for key, cells in groups.items()}
 
 
@@ -148,7 +149,7 @@ def t_interval(x, values, confidence=0.95):
 
 
 def bca_interval(values, confidence, resamples, seed):
-    """Bounds of the BCa interval of the mean, and a word if it is refused or degenerate."""
+    """Bounds of the BCa interval of the mean, and a note if it is not computed or degenerate."""
     if len(values) < BCA_BLOCKS:
         word = "BCa refused: %d blocks, and below %d the resampled interval covers less than it says"
         return np.nan, np.nan, word % (len(values), BCA_BLOCKS)
@@ -184,7 +185,7 @@ def means(x, measure=None, over=(), where=None, confidence=0.95):
         table = table[table[name].isin(levels)]
     rows = []
     for key, group in table.groupby(names, observed=True, sort=True) if names else [((), table)]:
-        # Levels averaged over differ within a block: each block gives one mean.
+        # A block has several runs with different levels of the factors in over: average them.
         values = group.groupby("block")[measure].mean().to_numpy()
         mean, low, high = t_interval(x, values, confidence)
         points = np.quantile(values, [0.05, 0.25, 0.5, 0.75, 0.95])
@@ -197,7 +198,7 @@ def means(x, measure=None, over=(), where=None, confidence=0.95):
 
 
 def t_p(x, values):
-    """p of Student's t test that the mean over blocks is zero, which goes with t_interval."""
+    """p of Student's t test that the mean over blocks is zero, consistent with t_interval."""
     error = values.std(ddof=1) / np.sqrt(len(values))
     if not error > 0:
         return 1.0 if values.mean() == 0 else 0.0
@@ -212,7 +213,7 @@ def tost_of(x, values, low, high, confidence=0.95):
 
 
 def margin(within, is_ratio):
-    """The range of effects that do not matter; of ratios it is symmetric in the logarithm."""
+    """The range of effects that count as equivalent; for ratios it is symmetric in the logarithm."""
     return (1 / (1 + within), 1 + within) if is_ratio else (-within, within)
 
 
@@ -234,7 +235,7 @@ def equivalence(x, within, term=None, measure=None, confidence=0.95):
     bounds = np.log(bounds) if x.design.is_log else bounds
     back, estimate, rows = np.exp if x.design.is_log else (lambda v: v), estimate_name(x.design), []
     for key, values in groups.items():
-        # Two one-sided tests at 5 % are the 90 % interval within the bounds.
+        # Two one-sided tests at 5 % succeed exactly if the 90 % interval lies within the bounds.
         mean, low, high = t_interval(x, values, 1 - 2 * (1 - confidence))
         p = tost_of(x, values, *bounds, confidence)
         rows.append({**dict(zip(names, key)), "n": len(values), estimate: back(mean), "low": back(low), "high": back(high),

@@ -1,7 +1,7 @@
 """Linear models of an experiment: blocks, and factors with their interactions.
 
-Blocks are the first term, so that what changed between them is not taken for an effect or
-for error. Ratios are analysed as differences of logarithms.
+Blocks are the first term, so that differences between blocks count neither as effects nor as
+error. Ratios are analysed as differences of logarithms.
 """
 
 import itertools
@@ -18,7 +18,7 @@ BLOCK, RANK, RESPONSE = "block", "block_rank", "y"
 
 
 def data_of(x, measure=None):
-    """Runs as the model sees them: y, block, factors."""
+    """Runs as a table for the model: response (y), block, block_rank and factors."""
     runs = effects.runs_of(x)
     table = _columns(x, runs).assign(**{RESPONSE: effects.scaled(x, measure, runs)})
     return table[table[RESPONSE].notna()].reset_index(drop=True)
@@ -30,11 +30,11 @@ def _columns(x, runs):
 
 
 class _Model:
-    """Runs and a formula, with factors under names that a formula can have.
+    """Runs and a formula, with factors renamed to identifiers that a formula accepts.
 
     Where cells were excluded, factors are not crossed and their interaction has no estimate.
-    By default such factors are then one, mark/every, whose levels are their combinations:
-    no interaction is lost to the error. Named terms are taken as they are.
+    By default such factors are merged into one, such as mark/every, whose levels are their
+    combinations, so that interactions do not add to the error. Terms of the caller are not changed.
     """
 
     def __init__(self, x, terms, table):
@@ -72,11 +72,11 @@ class _Model:
         return "%s ~ %s" % (RESPONSE, self.right)
 
     def term(self, term):
-        """A term under the model's names."""
+        """A term of the experiment with the names of factors in the formula."""
         return ":".join(self.safe.get(part, part) for part in term.split(":"))
 
     def named(self, result):
-        """The result with the terms' own names."""
+        """The result with the names of factors in the experiment."""
         rename = {label: ":".join(self.real.get(part, part) for part in str(label).split(":")) for label in result.index}
         result = result.rename(index=rename)
         result.index.name = "term"
@@ -88,7 +88,7 @@ class _Model:
 
     @property
     def within(self):
-        """How permutations keep to blocks."""
+        """Arguments that restrict permutations to runs of the same block."""
         return {"blocks": BLOCK} if self.blocks else {}
 
 
@@ -144,7 +144,7 @@ def permanova(x, measures=None, terms=None, by="sequential", permutations=999, d
     for i, measure in enumerate(measures):
         values = runs[measure] if distance != "euclidean" else effects.scaled(x, measure, runs)
         if distance == "euclidean" and len(measures) > 1:
-            # Measures of different units count alike.
+            # Standardised, so that measures in different units have the same weight.
             values = (values - values.mean()) / (values.std() or 1)
         responses.append("r%d_" % i)
         table[responses[-1]] = values
@@ -159,7 +159,7 @@ def permanova(x, measures=None, terms=None, by="sequential", permutations=999, d
 def tukey(x, term, measure=None, terms=None, confidence=0.95):
     table = data_of(x, measure)
     if terms is None:
-        # All interactions whose cells were all run: others have no means to compare.
+        # All terms whose cells were all run: other terms lack means to compare.
         crossed = x.design.crossed()
         sets = [list(c) for n in range(1, len(crossed) + 1) for c in itertools.combinations(crossed, n)]
         terms = " + ".join(":".join(names) for names in sets if _complete(table, names))
@@ -176,7 +176,7 @@ def coefficients(x, terms=None, measure=None, confidence=0.95, resamples=2000, s
     """Coefficients of the model with levels that sum to zero, as deviations from the mean.
 
     terms is a list such as ["mark", "load", "mark:load"]; by default main effects and pairs.
-    Each block gives one estimate of each coefficient; intervals are over blocks.
+    Each block gives one estimate of each coefficient; blocks are the sample of the intervals.
     """
     crossed = x.design.crossed()
     if terms is None:
@@ -202,7 +202,7 @@ def coefficients(x, terms=None, measure=None, confidence=0.95, resamples=2000, s
 
 
 def _contrasts(x, terms, cells, names):
-    """Columns of sum-to-zero contrasts, and for each level the weights of columns that give it."""
+    """Columns of sum-to-zero contrasts, and for each level the weights of columns that give its coefficient."""
     columns, labels, weights = [], [], []
     for term in terms:
         parts = term.split(":")
