@@ -73,7 +73,7 @@ func (f *fleet) announce(ctx context.Context) {
 func (f *fleet) hear(text []byte, at time.Time) {
 	var p presence
 	if err := json.Unmarshal(text, &p); err != nil || p.Name == "" || len(p.Name) > nameMost || len(p.Version) > nameMost {
-		f.s.log.Warn("a server of the fleet says what this one does not understand", "error", err)
+		f.s.log.Warn("invalid announcement from a server of the fleet", "error", err)
 		return
 	}
 	p.at = at

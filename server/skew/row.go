@@ -52,7 +52,7 @@ const (
 	laterBy = 11 * time.Minute
 )
 
-// Stored reads the stored estimates that can apply to a time range, the newest ones if there are more than storedMost.
+// Stored reads the stored estimates that can apply to a time range, the newest ones if there are too many.
 func Stored(ctx context.Context, from Exporter, source, destination string, start, end time.Time) (list []skew.Estimate, err error) {
 	var columns []string
 	for _, field := range measure.ClockPairs.Fields {
