@@ -59,7 +59,7 @@ func (c Config) Complete(node string) (Config, error) {
 	if c.API == "" {
 		host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
 		if host == "" {
-			return c, errors.New("api: use the https URL of the Kubernetes API: this is no pod, which would know it")
+			return c, errors.New("api: use the https URL of the Kubernetes API: it has no default outside of a pod")
 		}
 		c.API = "https://" + net.JoinHostPort(host, cmp.Or(port, "443"))
 	}
