@@ -19,8 +19,8 @@ import (
 // SpecMessage converts the specification of a session to the message of the API.
 func SpecMessage(s session.Spec) *pillionv1.SessionSpec { return Message[pillionv1.SessionSpec](s) }
 
-// SpecOf converts the message of the API to the specification of a session. Only values that the types of session.Spec cannot
-// hold are problems, such as an invalid filter; package session validates the rest.
+// SpecOf converts the message of the API to the specification of a session. Only values that the types of
+// session.Spec cannot hold are problems, such as an invalid filter; package session validates the rest.
 func SpecOf(m *pillionv1.SessionSpec) (session.Spec, []session.Problem) {
 	var s session.Spec
 	var d decoder
