@@ -306,7 +306,7 @@ func specification(device hook.Device, settings Settings, policy int) (*ebpf.Col
 	spec.Maps[sourceMapEchoes].MaxEntries = uint32(settings.Flows)
 	spec.Maps[sourceMapModuleStates].MaxEntries = uint32(settings.Flows)
 	one := !settings.StartEmpty && len(settings.Rules) == 0           // a single policy, which cannot change
-	if one && p.Flow == flow.All && settings.Modules&wire.Loss != 0 { // then the flow table has the numbers of each five-tuple
+	if one && p.Flow == flow.All && settings.Modules&wire.Loss != 0 { // the flow table has their numbers
 		spec.Maps[sourceMapSendings].MaxEntries = 1
 	}
 	if one && !p.hasBlocks() {
