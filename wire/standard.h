@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * Marks that standards define, in options of IPv6, and the option that adds to them, and to
- * the native encoding, what only Pillion reads. Part of wire.h, which includes it.
+ * Marks in IPv6 options that standards define, and the option by which Pillion adds its own data to
+ * them and to the native encoding. Part of wire.h, which includes it.
  *
  *   PDM (RFC 8250)                     0x0f  Destination Options
  *   Alternate Marking (RFC 9343)       0x12  Destination Options
@@ -9,7 +9,7 @@
  *     edge to edge (type 3), pre-allocated trace (type 0), direct export (type 4, RFC 9326)
  *
  * An IOAM option begins at an offset of 4n in its header (RFC 9486): a PadN of zero bytes
- * precedes the first. Linux drops packets whose trace option does not, even where IOAM is off.
+ * precedes the first. Linux drops packets whose trace option is misaligned, even if IOAM is off.
  */
 #ifndef PILLION_WIRE_STANDARD_H
 #define PILLION_WIRE_STANDARD_H
@@ -21,11 +21,11 @@
 #define WIRE_OPTION_MODULE 0x3e
 #define WIRE_MODULE_HEAD 3 /* type, length, id */
 
-/* At most: the data of a module from 0x40 on, and all options of a mark. */
+/* Maximum lengths, bytes: of the data of a module from 0x40 on, and of all module options of a mark. */
 #define WIRE_MODULE_DATA_MAX 8
 #define WIRE_MODULE_BYTES_MAX 32
 
-/* X(name, id, bytes of data): what Pillion itself adds. Ids from 0x40 to 0x7f are for modules. */
+/* X(name, id, bytes of data): options of Pillion itself. Ids from 0x40 to 0x7f are for modules. */
 #define WIRE_MODULE_OPTIONS(X)                                                  \
 	X(TAG, 1, 4)	 /* the tag of a mark in a standard option */           \
 	X(INGRESS, 2, 4) /* the number of the agent that wrote the mark */
@@ -53,13 +53,13 @@ struct wire_option_ingress {
 	__be32 number;
 } __attribute__((packed));
 
-/* What the option adds to a mark that is a whole header of IPv6. */
+/* Bytes that the ingress option adds to a mark that is a whole IPv6 extension header, with padding. */
 #define WIRE_INGRESS_PADDED 8
 
 /*
- * The kind that a tag covers (see WIRE_TAG_LENGTH) in marks of these encodings. The number
- * that it covers is the packet's; of Alternate Marking, the data of the option. The time is the NTP
- * timestamp where there is one, else the epoch. What others fill in is not covered: entries of a trace.
+ * The kind over which the tag (see WIRE_TAG_LENGTH) of marks in these encodings is computed. The number
+ * is the packet's; with Alternate Marking, it is the data of the option. The time is the NTP timestamp
+ * if the mark has one, else the epoch. The tag does not cover trace entries, which routers fill in.
  */
 #define WIRE_TAG_PDM 0x86
 #define WIRE_TAG_IOAM_E2E 0x87
@@ -68,7 +68,7 @@ struct wire_option_ingress {
 
 /*
  * Performance and Diagnostic Metrics. Deltas are in units of 2^scale attoseconds (10^-18 s).
- * Without a packet in the other direction last, deltas and scales are zero.
+ * Before a packet was received in the other direction, last, deltas and scales are zero.
  */
 #define WIRE_OPTION_PDM 0x0f
 #define WIRE_OPTION_PDM_LENGTH 10
@@ -79,9 +79,9 @@ struct wire_option_pdm {
 	__u8 scale_last_received; /* ScaleDTLR */
 	__u8 scale_last_sent;	  /* ScaleDTLS */
 	__be16 number;		  /* PSNTP: of this packet in its flow, from a random start */
-	__be16 last;		  /* PSNLR: of the packet that was received last in the other direction */
-	__be16 delta_last_received; /* DeltaTLR: from that packet's arrival to the departure of this one */
-	__be16 delta_last_sent;	    /* DeltaTLS: from the departure of the packet before this one to that arrival */
+	__be16 last;		  /* PSNLR: number of the packet last received in the other direction */
+	__be16 delta_last_received; /* DeltaTLR: from receiving packet last to sending this one */
+	__be16 delta_last_sent;	    /* DeltaTLS: from sending the previous packet to receiving packet last */
 } __attribute__((packed));
 
 struct wire_pdm {
@@ -122,7 +122,7 @@ struct wire_altmark_tagged {
 	__u8 pad; /* 00 */
 } __attribute__((packed));
 
-/* IOAM: the head of its options. */
+/* IOAM options begin with struct wire_option_ioam. */
 #define WIRE_OPTION_IOAM 0x11
 #define WIRE_OPTION_IOAM_HOPS 0x31 /* in a Hop-by-Hop header: may change en route */
 
@@ -130,7 +130,7 @@ struct wire_altmark_tagged {
 #define WIRE_IOAM_E2E 3
 #define WIRE_IOAM_DEX 4
 
-#define WIRE_IOAM_NAMESPACE 0 /* the default namespace, in which our times are NTP timestamps */
+#define WIRE_IOAM_NAMESPACE 0 /* the default namespace, in which Pillion writes times as NTP timestamps */
 
 struct wire_option_ioam {
 	__u8 type;
@@ -141,7 +141,7 @@ struct wire_option_ioam {
 } __attribute__((packed));
 
 #define WIRE_IOAM_HEAD 6
-#define WIRE_IOAM_OPTION_HEAD 4 /* of it, what the option's length counts */
+#define WIRE_IOAM_OPTION_HEAD 4 /* the part of the head that the option's length counts */
 
 /* Edge to edge: which fields follow, in this order. */
 #define WIRE_E2E_SEQUENCE64 0x8000
@@ -212,9 +212,9 @@ struct wire_ioam_e2e_tagged {
 } __attribute__((packed));
 
 /*
- * Trace: a router writes its entry behind what is left of the space and lowers what is left, so that the
- * entries stand from the last router to the first. lengths: words of an entry (5 bits), flags
- * (4), words left (7). fields: 24 bits of the trace type and 8 reserved.
+ * Trace: a router writes its entry at the end of the free space and reduces the free space, so that the
+ * entries are in the order from the last router to the first. lengths: 4-byte words of an entry (5 bits),
+ * flags (4), free words (7). fields: trace type (24 bits), reserved (8).
  */
 #define WIRE_TRACE_NODES 8
 #define WIRE_TRACE_ENTRY 12 /* bytes of an entry with the fields below */
@@ -234,7 +234,7 @@ struct wire_option_trace {
 	__be32 fields;
 } __attribute__((packed));
 
-/* An entry as Linux writes it: seconds since 1970 and microseconds. */
+/* An entry as Linux writes it: seconds since 1970, and fraction in microseconds. */
 struct wire_trace_entry {
 	__be32 node; /* hop limit (8 bits), id (24) */
 	__be32 seconds;
@@ -247,7 +247,7 @@ struct wire_trace_entry {
 #define WIRE_IOAM_TRACE_TAGGED_LOSS 136
 #define WIRE_IOAM_TRACE_TAGGED 144
 
-/* What precedes the edge-to-edge option, which comes last but for the tag. */
+/* The trace option and its header. The edge-to-edge option follows, and then the tag, if there is one. */
 struct wire_trace {
 	struct wire_options head;
 	__u8 align[2]; /* 01 00 */
@@ -286,7 +286,7 @@ struct wire_ioam_trace_tagged {
 	__u8 pad[5]; /* 01 03 00 00 00 */
 } __attribute__((packed));
 
-/* Direct export: routers send what they saw to a collector. Flow id and number follow where flags say so. */
+/* Direct export: routers send their data to a collector. extensions says whether flow id and number follow. */
 #define WIRE_DEX_FLOW 0x80
 #define WIRE_DEX_NUMBER 0x40
 
