@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
-/* What the source keeps of a flow: sequence numbers, and what its last checks said. */
+/* The source's state of a flow: sequence numbers, and the results of the last checks. */
 #ifndef PILLION_SOURCE_NUMBER_H
 #define PILLION_SOURCE_NUMBER_H
 
@@ -18,19 +18,19 @@ const volatile __u32 encodings_used;
 
 /* Which packets of a flow are stamped: see stamp.h. */
 struct stamping {
-	__u16 second; /* when the current one began, in units of 2^stamp_shift ticks */
-	__u16 count;  /* packets in it, up to STAMP_FAST */
+	__u16 second; /* start of the current second, in units of 2^stamp_shift ticks */
+	__u16 count;  /* packets in the current second, up to STAMP_FAST */
 	__u16 left;   /* packets until the next time stamp; 0: every packet has one */
-	__u8 hold;    /* slow seconds until every packet has one again */
+	__u8 hold;    /* slow seconds until every packet has a time stamp again */
 	__u8 state;   /* STAMP_SETTLED, STAMP_DONE, STAMP_BEGUN */
 };
 
-/* What TCP has sent in a flow: see retransmit.h. */
+/* State of the TCP sender of a flow: see retransmit.h. */
 struct sending {
 	__u32 top;     /* sequence number behind all data */
-	__u32 watched; /* first sequence number of the segment that is watched */
-	__u16 largest; /* size of a packet without a mark, bytes; 0: nothing was sent */
-	__u8 when;     /* it was sent; 0: none is watched */
+	__u32 watched; /* sequence number of the watched segment */
+	__u16 largest; /* size of the largest packet without its mark, bytes; 0: nothing was sent */
+	__u8 when;     /* the watched segment was sent; 0: none is watched */
 	__u8 failed;   /* watched segments in a row that were retransmitted */
 };
 
@@ -41,13 +41,13 @@ struct sending {
 
 struct numbering {
 	__u32 next;	/* modulo 2^31 */
-	__u32 used;	/* kernel ticks; idle flows are removed by it */
+	__u32 used;	/* time of the last packet, kernel ticks; flows expire by it */
 	__u64 judgement; /* see verdict.h */
 	struct stamping stamping;
 	struct mark_key key; /* if key_state is rules_state: see tag.h */
 	__u32 key_state;
 	__u32 sampled; /* packets that sampling counted, and a random number: see sample.h */
-	__u32 first; /* next, when the flow began */
+	__u32 first; /* initial value of next */
 	struct sending sending;
 };
 
@@ -59,7 +59,7 @@ struct {
 	__type(value, struct numbering);
 } flow_numbers SEC(".maps");
 
-/* A flow in a cache line of its own, but for its key. */
+/* An entry of the slots: a flow whose numbers fill one cache line. */
 struct slot {
 	struct slot_key key; /* last: 0 if the slot is free, SLOT_BUSY while it is taken */
 	struct numbering numbers;
@@ -67,8 +67,8 @@ struct slot {
 
 /*
  * Key: hash of a flow. Value: the first flow with this hash; others are in
- * flow_numbers. A flow stays where it is until it is idle, since its numbers
- * must come from one place. Written here and by source_sweep.
+ * flow_numbers. A flow stays in the same map until it is idle, since its numbers
+ * must come from one counter. Written here and by source_sweep.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -94,8 +94,8 @@ static __always_inline struct numbering *number_known(const struct flow_key *key
 }
 
 /*
- * The number with which a flow begins. Marks with 16 bits of it begin at random, but not where a destination
- * that sees another mark of the flow would take it for the beginning of one with a multiple of WIRE_FLOW_STRIDE.
+ * Returns the first number of a flow. Marks with 16 bits of the number (PDM) begin at random, but not so close to a
+ * multiple of WIRE_FLOW_STRIDE that a destination would take a later mark for the first one of a restarted flow.
  */
 static __always_inline __u32 number_first(void)
 {
@@ -139,7 +139,7 @@ static __noinline struct numbering *number_start(const struct flow_key *key, str
 	return &slot->numbers;
 }
 
-/* A flow that is in no slot. The key is copied: Linux 6.1 looks none up in memory that a global function is given. */
+/* A flow that is in no slot. The key is copied: Linux 6.1 rejects a key in memory passed to a global function. */
 static __always_inline struct numbering *number_other(const struct flow_key *flow, struct tally *tally)
 {
 	struct flow_key key = *flow;

@@ -20,7 +20,7 @@ import (
 	"pillion.dev/wire/fivetuple"
 )
 
-// PoliciesMax is how many policies there can be at once.
+// PoliciesMax is the maximum number of policies of a source.
 const PoliciesMax = wire.PoliciesMax
 
 // ErrPolicies marks policies that a source cannot have.
@@ -32,17 +32,17 @@ type Rule = wire.Rule
 // A Policy is how the packets of a rule are marked.
 type Policy struct {
 	Modules wire.Module
-	// Extra are modules with options of their own, by name: marks carry them whose encoding
-	// does (wire.CarriesModules).
+	// Extra are the names of modules with their own options, which marks carry in encodings with
+	// wire.CarriesModules.
 	Extra []string
-	// Encodings of marks: a packet gets the first that applies to it. A packet to which
-	// none applies stays unmarked.
+	// Encodings of marks: a packet is marked in the first encoding that applies to it. A packet to
+	// which none applies stays unmarked.
 	Encodings wire.EncodingList
 	// Tagged marks carry a tag, so that no other host can forge them. They carry both
 	// modules, whatever Modules says. Only packets to destinations in Settings.Keys, or in SetKeys later, are marked.
 	Tagged bool
-	// Ingress is the number of this agent, at most wire.IngressMax, which marks name: then only packets
-	// that this host forwards are marked. 0: all packets, and their source says who marked them.
+	// Ingress is the number of this agent that marks carry, at most wire.IngressMax. If it is not 0, only
+	// packets that this host forwards are marked. If it is 0, the source address identifies the marking host.
 	Ingress uint32
 	// Marking: 0 in HopsGap lets routers write into no packet, and in other settings means their defaults. Sparse marks
 	// require both modules and all flow fields, without sampling and HopsGap; encodings that carry a block
@@ -50,8 +50,8 @@ type Policy struct {
 	wire.Marking
 }
 
-// Used are the encodings in which packets may be marked: the list, and the encoding in which
-// routers write.
+// Used returns the encodings in which packets may be marked: the list, and the encoding in which
+// routers write their times.
 func (p Policy) Used() wire.EncodingList {
 	p = p.complete()
 	if p.HopsGap <= 0 || slices.Contains(p.Encodings, wire.IOAMTrace) {
@@ -65,7 +65,7 @@ func (p Policy) complete() Policy {
 	p.Block = cmp.Or(p.Block, wire.Duration(block.Default))
 	p.StampEvery = min(cmp.Or(p.StampEvery, wire.StampEveryDefault), wire.StampEveryMax)
 	if p.Tagged {
-		p.Modules = wire.Delay | wire.Loss // by which the destination tells a replayed mark
+		p.Modules = wire.Delay | wire.Loss // the destination needs both to detect a replayed mark
 	}
 	if p.Ingress != 0 {
 		p.Encodings = Forwarded(p.Encodings)
@@ -74,8 +74,8 @@ func (p Policy) complete() Policy {
 	return p
 }
 
-// Forwarded returns the encodings of a list for packets that a host forwards: options of the
-// transport are for those that it sends.
+// Forwarded returns the encodings of a list for packets that a host forwards. Transport options only
+// apply to packets that the host itself sends.
 func Forwarded(list wire.EncodingList) wire.EncodingList {
 	return slices.DeleteFunc(slices.Clone(list), func(e wire.Encoding) bool {
 		return !e.Applies(wire.ClassIPv4|wire.ClassForwarded) && !e.Applies(wire.ClassIPv6|wire.ClassForwarded)
@@ -87,19 +87,20 @@ func serving(list wire.EncodingList, modules wire.Module) wire.EncodingList {
 	return slices.DeleteFunc(slices.Clone(list), func(e wire.Encoding) bool { return !e.Carries().Serves(modules) })
 }
 
-// same reports whether one program serves both: others look after sampling and idle flows.
+// same reports whether the same program can mark by both policies: sampling and the removal of idle
+// flows do not depend on the program's constants.
 func (p Policy) same(o Policy) bool {
 	p.Sampling, p.Idle = o.Sampling, o.Idle
 	return reflect.DeepEqual(p, o)
 }
 
-// variant is what is loaded for one policy.
+// variant has the programs and maps that are loaded for one policy.
 type variant struct {
 	policy   Policy
 	programs variantPrograms
 	// connections is nil unless local TCP is marked by the tcp-option encoding.
 	connections *connections
-	// unfollowed is why it is nil although the list of encodings asks for them.
+	// unfollowed is the reason why connections is nil although the list of encodings has tcp-option.
 	unfollowed error
 	families   wire.Class // whose local TCP has the tcp-option encoding first
 	first      bool       // loaded together with the tables
@@ -116,7 +117,7 @@ type variantPrograms struct {
 	Constants     *ebpf.Map     `ebpf:".rodata"`
 }
 
-// dispatcher leads packets to the programs of their policies.
+// dispatcher is the program that tail-calls the program of a packet's policy.
 type dispatcher struct {
 	Program   *ebpf.Program `ebpf:"source_dispatch"`
 	Constants *ebpf.Map     `ebpf:".rodata"`
@@ -136,8 +137,8 @@ func (v *variant) close() error {
 	return errors.Join(err, v.programs.Close())
 }
 
-// loadVariant loads the programs of a policy and has the kernel make room in the connections
-// that it marks.
+// loadVariant loads the programs of a policy and makes the kernel reserve room for options in the TCP
+// connections that it marks.
 func (s *Source) loadVariant(index int, p Policy) (*variant, error) {
 	settings := s.settings
 	settings.Policy = p
@@ -156,9 +157,9 @@ func (s *Source) loadVariant(index int, p Policy) (*variant, error) {
 }
 
 // SetPolicies replaces the policies and the rules while traffic flows; no packet sees half of
-// a change, and the sequence numbers of flows by all five fields continue, as do the numbers of
-// other flows whose policy stays. With targets, a packet must also be addressed to one of them. A
-// source that marks every packet, without rules, has one policy for good.
+// a change. The sequence numbers of flows by five-tuple continue, and so do the numbers of other flows
+// whose policy stays. With targets, a packet must also be addressed to one of them. The policy of a
+// source without rules, which marks every packet, cannot change.
 func (s *Source) SetPolicies(policies []Policy, rules []Rule, targets []netip.Addr) error {
 	if err := s.setPolicies(policies, rules, targets); err != nil {
 		return fmt.Errorf("set policies: %w", err)
@@ -187,7 +188,7 @@ func (s *Source) setPolicies(policies []Policy, rules []Rule, targets []netip.Ad
 		samplings[places[i]], s.variants[places[i]].policy = p.Sampling, p
 	}
 	s.tagged = slices.ContainsFunc(wanted, func(p Policy) bool { return p.Tagged })
-	// Packets of the old rules and of the new ones find their policies, while the rules change.
+	// While the rules change, the tables have the policies of the old rules and of the new rules.
 	err = errors.Join(s.setSamplings(samplings), s.setFamilies(), s.steer(slices.Concat(s.places, places)))
 	if err == nil {
 		err = s.choose(placed, targets)
@@ -211,7 +212,7 @@ func filtersOf(rules []Rule) (filters []fivetuple.Filter) {
 	return filters
 }
 
-// hasRules reports whether these are the rules, but for their policies, and the targets.
+// hasRules reports whether the source has these filters and targets already, with whichever policies.
 func (s *Source) hasRules(rules []Rule, targets []netip.Addr) bool {
 	wanted := map[sourceRuleTarget]bool{}
 	for _, address := range targets {
@@ -220,7 +221,7 @@ func (s *Source) hasRules(rules []Rule, targets []netip.Addr) bool {
 	return slices.Equal(filtersOf(rules), s.filters) && maps.Equal(wanted, s.targets)
 }
 
-// dropVariants frees what no policy needs any more.
+// dropVariants closes the variants that no policy uses any more.
 func (s *Source) dropVariants() (err error) {
 	for index, v := range s.variants {
 		if v != nil && !slices.Contains(s.places, index) {
@@ -231,7 +232,7 @@ func (s *Source) dropVariants() (err error) {
 	return errors.Join(err, s.setFamilies())
 }
 
-// setFamilies tells the programs in which connections the kernel makes room.
+// setFamilies tells the programs, by policy and IP version, in which connections the kernel reserves room for marks.
 func (s *Source) setFamilies() error {
 	var families uint32
 	for index, v := range s.variants {
@@ -242,8 +243,8 @@ func (s *Source) setFamilies() error {
 	return s.objects.TcpOptionFamilies.Set(families)
 }
 
-// steer puts on the device the program of these policies if they are one, otherwise one that
-// leads each packet to the program of its policy.
+// steer attaches the program of the policy to the device if there is only one, otherwise the dispatcher,
+// which calls the program of each packet's policy.
 func (s *Source) steer(places []int) error {
 	places = slices.Compact(slices.Sorted(slices.Values(places)))
 	first := s.variants[places[0]].programs
@@ -285,7 +286,7 @@ func (s *Source) enter(egress, ingress *ebpf.Program) error {
 	return errors.Join(s.egress.Replace(egress), s.ingress.Replace(ingress))
 }
 
-// fill writes the tables by which programs lead to others.
+// fill writes the program arrays for the tail calls of programs.
 func (s *Source) fill(places []int) error {
 	probes := s.probePolicies(places)
 	var failed error
@@ -331,7 +332,7 @@ func (s *Source) probePolicies(places []int) (probes [encodingsMax]uint8) {
 	return probes
 }
 
-// probeSize orders policies by how they mark probes.
+// probeSize ranks policies for marking path probes: by whether marks have a tag, then by their size, bytes.
 func (p *Policy) probeSize(e wire.Encoding) int {
 	size := 1 + p.overhead(e)
 	if p.Tagged {
@@ -359,7 +360,7 @@ type probing struct {
 	overhead [encodingsMax]int
 }
 
-// announceProbing lets other goroutines know how path probes are marked.
+// announceProbing publishes to other goroutines how path probes are marked.
 func (s *Source) announceProbing() {
 	by := &probing{tagged: s.tagged}
 	for e, index := range s.probePolicies(s.places) {
@@ -398,11 +399,11 @@ func (s *Source) checkPolicies(policies []Policy, rules []Rule) error {
 	return nil
 }
 
-// place gives each policy an index, by which the programs know it: the index of its variant if
-// one is loaded, so that its flows continue. It loads the others. Where these take the place of
-// policies that end, replaced are their variants.
+// place assigns to each policy the index that identifies it in the programs: the index of its variant if
+// one is loaded, so that its flows continue. It loads variants of the other policies. replaced are the
+// variants of ended policies whose indices the new variants take.
 //
-// anew: rules change as well. Then a policy with another sampling is another one, so that no
+// anew says that rules change as well. Then a policy with another sampling counts as a new one, so that no
 // packet sees the new sampling with the old rules; the numbers of aggregates would not continue.
 func (s *Source) place(policies []Policy, anew bool) (places []int, replaced []*variant, err error) {
 	places, taken := s.keep(policies, anew)
@@ -437,7 +438,7 @@ func (s *Source) place(policies []Policy, anew bool) (places []int, replaced []*
 }
 
 // keep returns the indices of policies whose variants are loaded, -1 for the others, and which
-// indices these are.
+// indices are kept.
 func (s *Source) keep(policies []Policy, anew bool) (places []int, taken [PoliciesMax]bool) {
 	places = make([]int, len(policies))
 	for i, p := range policies {

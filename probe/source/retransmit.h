@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * TCP segments that a path may drop because of their mark: those that only the mark makes
- * larger than any that the connection sends. Where no router reports the path MTU, their
- * retransmissions do.
- *   - A retransmission of that size carries no mark, so every connection goes on after one
- *     retransmission timeout at most.
- *   - One marked segment of a flow at a time is watched. If it is retransmitted, no larger packets
- *     than those without a mark are marked for some time, and the agent is asked to test the
- *     path MTU. Segments are lost for other reasons, too: what counts is most of the last
- *     segments that were watched on the way to a destination, or three in a row of one flow.
- *   - If the flow goes on for a second after it, packets of that size do arrive: then a loss
- *     proves nothing.
- * The segments of a buffer shrink by what is added if they are too large (room.h): only they
- * are marked meanwhile. The tcp-option encoding has the kernel build segments with room.
+ * TCP segments that a path may drop because of their mark: segments that, due to the mark, are
+ * larger than any unmarked segment of the connection. If no router reports the path MTU, the
+ * retransmission of such segments reveals it.
+ *   - A retransmission of that size carries no mark, so every connection continues after at most
+ *     one retransmission timeout.
+ *   - One marked segment of a flow at a time is watched. If it is retransmitted, packets that a mark
+ *     would make larger than unmarked ones are not marked for some time, and the agent is asked to
+ *     test the path MTU. Segments are lost for other reasons, too: the test requires the loss of most of
+ *     the last watched segments to a destination, or of three in a row of one flow.
+ *   - If the flow continues for a second after the segment, packets of that size do arrive: a later
+ *     loss then proves nothing.
+ * Segments of a GSO buffer that are too large are made smaller by the size of the mark (room.h): only
+ * they are marked meanwhile. With the tcp-option encoding, the kernel leaves room in segments.
  */
 #ifndef PILLION_SOURCE_RETRANSMIT_H
 #define PILLION_SOURCE_RETRANSMIT_H
@@ -24,7 +24,7 @@
 #include "verdict.h"
 #include "work.h"
 
-/* Bytes; a connection that starts further back is another one between the same ports. */
+/* Bytes; a sequence number that is lower by more belongs to a new connection with the same ports. */
 #define REPEATED_MOST (1u << 26)
 
 #define WATCH_SHIFT 27 /* coarse ns to units of 134 ms */
@@ -32,12 +32,12 @@
 #define WATCH_WINDOW 16
 #define WATCH_FAILURES 3
 
-/* What became of watched segments to a destination. */
+/* Arrival of watched segments at a destination. */
 struct arrival {
 	struct path path;
 	__u32 proven; /* bytes: marked packets of this size arrive */
-	__u32 watched; /* about the last WATCH_WINDOW of larger ones */
-	__u32 failed; /* of these */
+	__u32 watched; /* larger segments that were watched: about the last WATCH_WINDOW */
+	__u32 failed; /* retransmitted ones of the watched segments */
 };
 
 #define ARRIVALS 1024
@@ -50,7 +50,7 @@ struct {
 	__type(value, struct arrival);
 } arrivals SEC(".maps");
 
-/* Key: five-tuple. Value: what it sent, where packets are numbered by aggregate. Written here. */
+/* Key: five-tuple. Value: its TCP state, if packets are numbered by aggregate. Written here. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 8192);
