@@ -41,7 +41,8 @@ type Stored struct {
 // StoredStats are numbers of batches since OpenStored.
 type StoredStats struct {
 	Published uint64
-	// Dropped were not published, and Missed were not received, because a queue was full.
+	// Dropped were not published: the queue was full, the batch too large or the connection failed. Missed
+	// were not received, because the queue of received batches was full.
 	Dropped, Missed uint64
 	Received        uint64
 	Broken          uint64 // received and invalid
