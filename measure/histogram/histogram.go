@@ -102,7 +102,7 @@ func (h *Histogram) Since(before *Histogram) (counted Histogram) {
 }
 
 // add counts n values in a bucket, which it searches from the index from on, and returns the index behind
-// it. Most often the bucket is at that index, because callers add ascending buckets.
+// it. Merge and Since add buckets in ascending order, so that the bucket is mostly at that index.
 func (h *Histogram) add(from int, bound int64, n, offsets uint64, known bool) int {
 	if n == 0 {
 		return from
