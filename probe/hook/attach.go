@@ -84,6 +84,9 @@ func Attach(program *ebpf.Program, device Device, options Options) (*Attachment,
 	if err != nil {
 		return nil, fmt.Errorf("attach %s to device %q: %w", info.Name, device.Name, errors.Join(err, a.Close()))
 	}
+	if options.Point != XDP {
+		a.look()
+	}
 	return a, nil
 }
 

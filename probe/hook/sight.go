@@ -44,7 +44,8 @@ type sight struct {
 	text         string
 	hidden       bool
 	few          Streak // checks in which the program saw too little
-	passed, seen uint64
+	passed, seen uint64 // at the first of these
+	latest       uint64 // packets that had passed at the latest of them
 }
 
 // hiddenAfter is how many of these it takes: the first, and two in which packets passed nevertheless.
@@ -65,14 +66,8 @@ func (a *Attachment) Hidden(now time.Duration, seen func() (uint64, error)) (tex
 	if err == nil {
 		count, err = seen()
 	}
-	if err == nil && l.Attrs().Statistics != nil {
-		passed := l.Attrs().Statistics.RxPackets
-		if a.options.Point == Egress {
-			passed = l.Attrs().Statistics.TxPackets
-		}
-		if s.misses(passed, count, a.options.Point == Ingress) {
-			others, err = a.ahead(l)
-		}
+	if err == nil && s.misses(a.passed(l), count, a.options.Point == Ingress) {
+		others, err = a.ahead(l)
 	}
 	if err != nil {
 		return "", false, fmt.Errorf("check whether packets on %q reach the program: %w", a.device.Name, err)
@@ -84,6 +79,26 @@ func (a *Attachment) Hidden(now time.Duration, seen func() (uint64, error)) (tex
 	changed = text != s.text
 	s.text = text
 	return text, changed, nil
+}
+
+// look makes the first check, of a program that has just been attached and has seen nothing yet.
+func (a *Attachment) look() {
+	if l, err := byIndex(a.device.Index); err == nil {
+		a.sight.misses(a.passed(l), 0, false)
+	}
+}
+
+// passed returns how many packets have passed the hook's direction of the device, as far as the device
+// counts them.
+func (a *Attachment) passed(l netlink.Link) uint64 {
+	statistics := l.Attrs().Statistics
+	switch {
+	case statistics == nil:
+		return 0
+	case a.options.Point == Egress:
+		return statistics.TxPackets
+	}
+	return statistics.RxPackets
 }
 
 // misses reports whether the program is hidden: packets passed the device and it saw none, in two
@@ -101,12 +116,13 @@ func (s *sight) misses(passed, seen uint64, most bool) bool {
 	case s.hidden:
 		s.hidden, s.few = saw < went/4, 0
 	case few && s.few > 0:
-		s.hidden = went >= hiddenLeast && s.few.Add(true, hiddenAfter)
+		s.hidden = went >= hiddenLeast && passed > s.latest && s.few.Add(true, hiddenAfter)
+		s.latest = passed
 		return s.hidden
 	default:
 		s.few.Add(few, hiddenAfter)
 	}
-	s.passed, s.seen = passed, seen
+	s.passed, s.seen, s.latest = passed, seen, passed
 	return s.hidden
 }
 

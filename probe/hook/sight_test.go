@@ -29,6 +29,7 @@ func TestSight(t *testing.T) {
 		{"an idle device", []reading{{5, 0, false}, {5, 0, false}, {9, 0, false}, {9, 0, false}}, false},
 		{"all is seen", []reading{{100, 90, false}, {200, 190, false}, {300, 290, false}, {400, 390, false}}, false},
 		{"nothing from the beginning", []reading{{500, 0, false}, {510, 0, false}, {520, 0, true}, {530, 0, true}}, false},
+		{"a burst before the program was attached, counted late", []reading{{0, 0, false}, {100, 0, false}, {100, 0, false}, {100, 0, false}}, false},
 		{"nothing at a low rate", []reading{{0, 0, false}, {4, 0, false}, {8, 0, false}, {12, 0, false}, {16, 0, true}}, false},
 		{"nothing any more", []reading{{100, 100, false}, {220, 205, false}, {320, 205, false}, {420, 205, false}, {520, 205, true}}, false},
 		{"a card that counts late", []reading{{0, 0, false}, {0, 100, false}, {100, 100, false}, {100, 100, false}, {100, 100, false}}, false},
