@@ -21,7 +21,7 @@ import (
 )
 
 // every has a column of each type.
-var every = Schema{Name: "every", Doc: "one column of each type", Origin: `{"a":"é"}`, Fields: []Field{
+var every = Schema{Name: "every", Doc: "one column of each type", Fields: []Field{
 	TimeField,
 	{"bool", Bool, "", "a bool"},
 	{"int32", Int32, "s", "an int32"},

@@ -121,7 +121,7 @@ func parseSchema(t flatTable) (*Schema, error) {
 		return nil, fmt.Errorf("%w: byte order %d, want little-endian", ErrSchema, order)
 	}
 	notes := parseNotes(t, schemaMetadata)
-	s := &Schema{Name: notes.stream, Doc: notes.doc, Origin: notes.origin}
+	s := &Schema{Name: notes.stream, Doc: notes.doc}
 	start, n := t.vectorOf(schemaFields, 4, fieldsMax)
 	for i := range n {
 		f, err := parseField(t.tableAt(start, i))
@@ -181,7 +181,7 @@ func parseType(t flatTable) Type {
 }
 
 // notes are the known metadata of a schema or a field.
-type notes struct{ stream, origin, unit, doc string }
+type notes struct{ stream, unit, doc string }
 
 func parseNotes(t flatTable, field int) (n notes) {
 	start, count := t.vectorOf(field, 4, metadataEntries)
@@ -192,8 +192,6 @@ func parseNotes(t flatTable, field int) (n notes) {
 		switch key := entry.textOf(0, 64); {
 		case key == metaStream && n.stream == "":
 			n.stream = entry.textOf(1, 64)
-		case key == metaOrigin && n.origin == "" && field == schemaMetadata: // a schema has only one
-			n.origin = entry.textOf(1, originMax)
 		case key == metaUnit && n.unit == "":
 			n.unit = entry.textOf(1, unitMax)
 		case key == metaDoc && n.doc == "":

@@ -80,8 +80,6 @@ type Schema struct {
 	Name   string
 	Doc    string
 	Fields []Field
-	// Origin says, to whoever knows the stream, where its rows come from; empty for most streams.
-	Origin string
 }
 
 // TimeField is the first field of every schema.
@@ -98,10 +96,9 @@ func ValidName(name string) bool { return namePattern.MatchString(name) }
 // What one batch can make the archive create, or a terminal show, is bounded.
 const (
 	fieldsMax = 256
-	// unitMax, docMax and originMax are bytes.
-	unitMax   = 64
-	docMax    = 1024
-	originMax = 128 << 10
+	// unitMax and docMax are bytes.
+	unitMax = 64
+	docMax  = 1024
 )
 
 // Validate checks the schema.
@@ -117,9 +114,6 @@ func (s *Schema) Validate() error {
 	}
 	if err := checkText(s.Doc, docMax); err != nil {
 		return fmt.Errorf("%w: stream %q: description %w", ErrSchema, s.Name, err)
-	}
-	if err := checkText(s.Origin, originMax); err != nil {
-		return fmt.Errorf("%w: stream %q: origin %w", ErrSchema, s.Name, err)
 	}
 	seen := map[string]bool{}
 	for _, f := range s.Fields {
@@ -170,7 +164,6 @@ func (s *Schema) Index(name string) int {
 // Keys of the metadata in an Arrow schema.
 const (
 	metaStream = "pillion.stream"
-	metaOrigin = "pillion.origin"
 	metaUnit   = "unit"
 	metaDoc    = "doc"
 )
@@ -185,16 +178,13 @@ func (s *Schema) Arrow() *arrow.Schema {
 		}
 	}
 	meta := arrow.NewMetadata([]string{metaStream, metaDoc}, []string{s.Name, s.Doc})
-	if s.Origin != "" {
-		meta = arrow.NewMetadata(append(meta.Keys(), metaOrigin), append(meta.Values(), s.Origin))
-	}
 	return arrow.NewSchema(fields, &meta)
 }
 
 // SchemaOf reads what Arrow wrote. A type that no Type stands for is an error.
 func SchemaOf(a *arrow.Schema) (*Schema, error) {
 	meta := a.Metadata()
-	s := &Schema{Name: metaValue(meta, metaStream), Doc: metaValue(meta, metaDoc), Origin: metaValue(meta, metaOrigin)}
+	s := &Schema{Name: metaValue(meta, metaStream), Doc: metaValue(meta, metaDoc)}
 	for _, f := range a.Fields() {
 		t, ok := typeOf(f.Type)
 		if !ok {

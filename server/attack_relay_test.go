@@ -2,7 +2,6 @@ package server_test
 
 import (
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
@@ -48,9 +47,9 @@ func TestHostileRelay(t *testing.T) {
 	for name, e := range map[string]measure.Envelope{
 		"a stream that the server names": batchOf(t, renamed(func(s *measure.Schema) { s.Name = "oml_x_load" }), 1, row),
 		"the server's own":               batchOf(t, &oml.Connections, 1),
-		"no origin":                      batchOf(t, renamed(func(s *measure.Schema) { s.Origin = "" }), 2, row),
-		"another domain":                 batchOf(t, renamed(func(s *measure.Schema) { s.Origin = strings.Replace(s.Origin, "../x", "y", 1) }), 3, row),
-		"another start":                  batchOf(t, renamed(func(s *measure.Schema) { s.Origin = strings.Replace(s.Origin, `"start":1000`, `"start":-5`, 1) }), 4, row),
+		"no description":                 batchOf(t, renamed(func(s *measure.Schema) { s.Doc = "" }), 2, row),
+		"another domain":                 batchOf(t, renamed(func(s *measure.Schema) { s.Fields[1].Doc = `"y"` }), 3, row),
+		"another start":                  batchOf(t, renamed(func(s *measure.Schema) { s.Doc = "oml 1 -5 load" }), 4, row),
 		"another column":                 batchOf(t, renamed(func(s *measure.Schema) { s.Fields[6].Name = "agent" }), 5, row),
 		"no tuple":                       batchOf(t, &measure.Schema{Name: "omlx_x", Fields: []measure.Field{measure.TimeField}}, 6, row[:1]),
 	} {

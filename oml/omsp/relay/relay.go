@@ -2,18 +2,18 @@
 // server.
 //
 // The agent cannot know which tables a domain has. So it sends each as a separate
-// stream whose name is derived from domain and schema, and whose metadata has them:
-// the server maps it to a table and a start time when the tuples arrive.
+// stream whose name is derived from domain and schema, and whose field descriptions
+// carry them: the server maps it to a table and a start time when the tuples arrive.
 // Input from the bus is untrusted: only the canonical form of a stream is accepted.
 package relay
 
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
+	"strconv"
 	"strings"
 
 	"pillion.dev/measure"
@@ -25,10 +25,9 @@ import (
 // Prefix of the names of relayed streams.
 const Prefix = application.RelayedPrefix
 
-// Limits, so that everything fits into the metadata of a schema.
+// Limits, so that everything fits into the descriptions of columns.
 const (
-	domainMax = 1024 // bytes
-	nameMax   = 255  // bytes of the names of tables and fields
+	nameMax = 255 // bytes of the names of tables and fields
 	// StartMax is the latest start of a client: the range of the archive's timestamps.
 	StartMax = 1 << 33
 )
@@ -52,12 +51,13 @@ type Origin struct {
 // IsMetadata reports whether the tuples are metadata.
 func (o Origin) IsMetadata() bool { return o.Table.Same(omsp.Metadata) }
 
-// metadata is an origin in the metadata of a schema, as JSON. Table is what a client's header has.
-type metadata struct {
-	Domain string `json:"domain"`
-	Start  int64  `json:"start"`
-	Table  string `json:"table"`
-}
+// An origin is encoded in descriptions: the start and the table's name in the stream's,
+// the domain in that of the second column, the fields in theirs.
+const (
+	docFormat   = "oml 1 %d %s"
+	domainField = 1
+	fieldMark   = " as "
+)
 
 // Schema returns the stream of an origin, deterministically; its name does not depend on
 // the start.
@@ -65,9 +65,6 @@ func (o Origin) Schema() (*measure.Schema, error) {
 	o.Domain, o.Table.Index = strings.ToValidUTF8(o.Domain, "\uFFFD"), 0
 	if o.Start < 0 || o.Start > StartMax {
 		return nil, fmt.Errorf("%w: start %d", ErrOrigin, o.Start)
-	}
-	if len(o.Domain) > domainMax {
-		return nil, fmt.Errorf("%w: domain %.80q...: limit %d bytes", ErrOrigin, o.Domain, domainMax)
 	}
 	if !omsp.ValidName(o.Table.Name) || len(o.Table.Name) > nameMax {
 		return nil, fmt.Errorf("%w: table name %.80q: use at most %d letters, digits and _", ErrOrigin, o.Table.Name, nameMax)
@@ -78,35 +75,53 @@ func (o Origin) Schema() (*measure.Schema, error) {
 		}
 	}
 	sum := sha256.Sum256([]byte(o.Domain + "\x00" + o.Table.String()))
-	s, err := collect.SchemaOf(Prefix+hex.EncodeToString(sum[:16]), "tuples of "+o.Table.Name, o.Table)
+	s, err := collect.SchemaOf(Prefix+hex.EncodeToString(sum[:16]), fmt.Sprintf(docFormat, o.Start, o.Table.Name), o.Table)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrOrigin, err)
 	}
-	text, err := json.Marshal(metadata{o.Domain, o.Start, o.Table.String()})
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrOrigin, err)
+	s.Fields[domainField].Doc = strconv.Quote(o.Domain)
+	if err := s.Validate(); err != nil {
+		return nil, fmt.Errorf("%w: domain %.80q...: %w", ErrOrigin, o.Domain, err)
 	}
-	s.Origin = string(text)
 	return s, nil
 }
 
 // OriginOf is the inverse of Schema. Every error is ErrOrigin.
 func OriginOf(s *measure.Schema) (Origin, error) {
-	var m metadata
-	if err := json.Unmarshal([]byte(s.Origin), &m); err != nil {
-		return Origin{}, fmt.Errorf("%w: %w", ErrOrigin, err)
+	var o Origin
+	var err error
+	bad := func(what string) (Origin, error) {
+		return Origin{}, fmt.Errorf("%w: %s", ErrOrigin, what)
 	}
-	table, err := omsp.ParseSchema(m.Table)
-	if err != nil {
-		return Origin{}, fmt.Errorf("%w: %w", ErrOrigin, err)
+	words := strings.Split(s.Doc, " ")
+	if len(words) != 4 || words[0] != "oml" || words[1] != "1" {
+		return bad("unknown description; is the server older than the agent?")
 	}
-	o := Origin{Domain: m.Domain, Start: m.Start, Table: table}
+	if o.Start, err = strconv.ParseInt(words[2], 10, 64); err != nil {
+		return bad("start is not a number")
+	}
+	o.Table.Name = words[3]
+	before := len(collect.Columns())
+	if len(s.Fields) < before {
+		return bad("missing columns")
+	}
+	if o.Domain, err = strconv.Unquote(s.Fields[domainField].Doc); err != nil {
+		return bad("unreadable domain")
+	}
+	for _, f := range s.Fields[before:] {
+		name, kind, _ := strings.Cut(f.Doc, fieldMark)
+		t, err := omsp.ParseType(kind)
+		if err != nil {
+			return Origin{}, fmt.Errorf("%w: %w", ErrOrigin, err)
+		}
+		o.Table.Fields = append(o.Table.Fields, omsp.Field{Name: name, Type: t})
+	}
 	again, err := o.Schema()
 	if err != nil {
 		return Origin{}, err
 	}
 	if !reflect.DeepEqual(again, s) {
-		return Origin{}, fmt.Errorf("%w: name or columns do not match domain and table", ErrOrigin)
+		return bad("name or columns do not match domain and table")
 	}
 	return o, nil
 }
