@@ -51,8 +51,8 @@ type Origin struct {
 // IsMetadata reports whether the tuples are metadata.
 func (o Origin) IsMetadata() bool { return o.Table.Same(omsp.Metadata) }
 
-// An origin is encoded in descriptions: the start and the table's name in the stream's,
-// the domain in that of the second column, the fields in theirs.
+// An origin is encoded in descriptions: the start and the name of the table in the description of the
+// stream, the domain in the description of its second column, and the fields in the descriptions of theirs.
 const (
 	docFormat   = "oml 1 %d %s"
 	domainField = 1
