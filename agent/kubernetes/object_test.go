@@ -62,7 +62,7 @@ func TestComplete(t *testing.T) {
 		config     Config
 		node, want string
 	}{
-		{Config{}, "w1", "no pod"},
+		{Config{}, "w1", "outside of a pod"},
 		{Config{API: "https://k8s"}, "", `node ""`},
 		{Config{API: "https://k8s"}, "w1/../..", "node"},
 		{Config{API: "http://k8s"}, "w1", "https URL"},
