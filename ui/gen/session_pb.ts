@@ -791,13 +791,15 @@ export type Reason = Message<"pillion.v1.Reason"> & {
   since?: Timestamp | undefined;
 
   /**
-   * Agent and session that are concerned; may be empty.
+   * The agent that is concerned; may be empty.
    *
    * @generated from field: string agent = 7;
    */
   agent: string;
 
   /**
+   * The session that is concerned; may be empty.
+   *
    * @generated from field: string session = 8;
    */
   session: string;
