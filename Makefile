@@ -149,8 +149,8 @@ lint: ## run gofmt, go vet, staticcheck, tsc, shellcheck if installed, and check
 	[ -z "$$failed" ]
 
 .PHONY: test
-test: install-test build ## install, check generated files, lint, run all tests except the long ones; also works on a busy machine
-	@.ci/parts test-go -- test-page -- test-python test-ui test-clib -- lint check-generated
+test: install-test ## install, check generated files, lint, run all tests except the long ones; also works on a busy machine
+	@.ci/parts test-go -- test-python test-ui test-clib test-page -- lint check-generated
 
 .PHONY: test-long
 test-long: install-test build ## run the long tests, which take minutes, the race detector, and each fuzz target for 1 s
