@@ -234,7 +234,7 @@ func TestServer(t *testing.T) {
 	checkPolicy(t, objects["NetworkPolicy/test-pillion-server"].(*networking.NetworkPolicy).Spec, container.Ports)
 }
 
-// checkPolicy compares the policy with the table of docs/howto/kubernetes.md; names of ports are those of the container.
+// checkPolicy compares the policy with the table of docs/howto/kubernetes.md; ports have the names that the container gives them.
 func checkPolicy(t *testing.T, policy networking.NetworkPolicySpec, named []core.ContainerPort) {
 	t.Helper()
 	numbers := func(ports []networking.NetworkPolicyPort) (all []string) {

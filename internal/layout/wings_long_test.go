@@ -13,7 +13,7 @@ import (
 )
 
 // TestProgramsWithoutAWing: each program can be built without each of the wings that it links; then it
-// has all commands but those of the wing.
+// has all commands except the commands of the wing.
 func TestProgramsWithoutAWing(t *testing.T) {
 	for program, wings := range map[string]map[string]string{ // and a command of each wing
 		"pillion-agent":  {"send": "estimate capacity", "oml": "nmetrics", "study": "router"},

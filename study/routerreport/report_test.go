@@ -120,6 +120,6 @@ func TestReport(t *testing.T) {
 		}
 	}
 	if want, err := os.ReadFile(reportFile); err != nil || !bytes.Equal(text, want) {
-		t.Errorf("%v: the report is not that of %s", err, reportFile)
+		t.Errorf("%v: the report differs from %s", err, reportFile)
 	}
 }

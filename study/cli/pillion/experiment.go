@@ -123,8 +123,8 @@ type experimentPlanCmd struct {
 
 // Help has the examples.
 func (experimentPlanCmd) Help() string {
-	return `The order of a block follows from the seed and the block's number: run uses exactly this one. The duration is that of
-the runs so far if there are results, else it follows from run.duration in the file.
+	return `The order of a block follows from the seed and the block's number: run uses exactly this one. The duration is computed
+from the runs so far if there are results, else from run.duration in the file.
 
 Examples:
 
@@ -321,7 +321,7 @@ type experimentReportCmd struct {
 
 // Help has the examples.
 func (experimentReportCmd) Help() string {
-	return `The statistics and the plots are those of the Python package pillion, which has to be installed with its extra
+	return `The Python package pillion computes the statistics and draws the plots. It has to be installed with its extra
 analysis.
 
 Examples:
